@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host codec: lossless frames for bf16 and fp32 tensors, as docs/format.md (version 1) defines
+// them. Everything here works on host memory, is reentrant, and keeps no state between calls.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace zipccl::codec {
+
+/// Datatypes that have a frame format. Values are those of the header (docs/format.md section 3).
+enum class Datatype : std::uint8_t { kBfloat16 = 1, kFloat32 = 3 };
+
+/// Where the low halves of fp32 elements travel: narrow in extra space and only for tiles that have
+/// any, wide in every tile's record. 16-bit datatypes are always narrow.
+enum class Layout : std::uint8_t { kNarrow = 0, kWide = 1 };
+
+/// What sender and receiver agree on before a byte is sent; it fixes the size of the static part.
+struct FrameSpec {
+  Datatype datatype = Datatype::kBfloat16;
+  Layout layout = Layout::kNarrow;
+  std::uint64_t elementCount = 0;  ///< 0 to 2^40
+  std::uint64_t poolBytes = 0;     ///< a multiple of 128, at most maxPoolBytes
+  bool checksum = false;           ///< written by encode; a decoder goes by the frame's own flag
+
+  friend bool operator==(const FrameSpec&, const FrameSpec&) = default;
+};
+
+/// Four words that a frame carries for its sender and that the codec does not read.
+using ApplicationWords = std::array<std::uint64_t, 4>;
+
+/// Why a byte string was rejected: docs/format.md section 9, in the order of its table.
+enum class DecodeStatus : std::uint8_t {
+  kOk = 0,
+  kTruncated,
+  kBadMagic,
+  kUnsupportedVersion,
+  kUnsupportedCodec,
+  kBadDatatype,
+  kBadLayout,
+  kBadTileSize,
+  kBadReserved,
+  kBadElementCount,
+  kBadPoolBytes,
+  kBadExtraBytes,
+  kSpecMismatch,
+  kOutputTooSmall,
+  kBadDescriptor,
+  kBadGroupOffset,
+  kBadEscapeCount,
+  kChecksumMismatch,
+};
+
+/// One English sentence for `status`; never null, static lifetime.
+[[nodiscard]] const char* describe(DecodeStatus status) noexcept;
+
+/// Bytes of one element: 2 or 4.
+[[nodiscard]] std::uint64_t elementBytes(Datatype datatype) noexcept;
+
+/// Bytes that suffice for a frame of `elementCount` elements whatever their values, the layout and
+/// the pool size: at most the input plus 1 % plus 512. Throws Error(kInvalidArgument) above 2^40.
+[[nodiscard]] std::uint64_t maxFrameBytes(Datatype datatype, std::uint64_t elementCount);
+
+/// The largest pool that a frame may have.
+[[nodiscard]] std::uint64_t maxPoolBytes(Datatype datatype, Layout layout,
+                                         std::uint64_t elementCount);
+
+/// The pool to agree on when nothing is known of the data: 36 bytes a tile.
+[[nodiscard]] std::uint64_t defaultPoolBytes(Datatype datatype, Layout layout,
+                                             std::uint64_t elementCount);
+
+/// The pool to agree on when earlier frames of `elementCount` elements used up to `extraBytes` of
+/// extra space: that, a margin of 1/64, rounded up to 128, within maxPoolBytes.
+[[nodiscard]] std::uint64_t steadyPoolBytes(Datatype datatype, Layout layout,
+                                            std::uint64_t elementCount, std::uint64_t extraBytes);
+
+/// Size of the static part: a pure function of `spec`. Throws Error(kInvalidArgument) when `spec` is
+/// not a valid one.
+[[nodiscard]] std::uint64_t staticBytes(const FrameSpec& spec);
+
+/// What an encoder made of its input.
+struct EncodeResult {
+  std::uint64_t staticBytes = 0;   ///< as staticBytes(spec)
+  std::uint64_t dynamicBytes = 0;  ///< extra space beyond the pool
+  std::uint64_t extraBytes = 0;    ///< extra space in use, pool and dynamic part together
+  std::uint64_t tiles = 0;         ///< whole tiles, of which:
+  std::uint64_t rawTiles = 0;
+  std::uint64_t emptyTiles = 0;
+  std::uint64_t zeroCodeTiles = 0;  ///< tiles of kind six + zero
+  std::uint64_t lowTiles = 0;       ///< fp32 tiles whose low halves are stored
+  std::uint64_t escapes = 0;
+
+  /// Bytes of the whole frame: static and dynamic part.
+  [[nodiscard]] std::uint64_t frameBytes() const noexcept { return staticBytes + dynamicBytes; }
+};
+
+/// Encodes `spec.elementCount` elements from `source` into one contiguous frame at the start of
+/// `frame`: the static part, directly followed by the dynamic part.
+///
+/// `frame` needs maxFrameBytes bytes (fewer do when the frame turns out smaller: Error
+/// (kInvalidArgument) otherwise, with both sizes) and no particular alignment; neither does `source`.
+/// The buffers must not overlap. Every byte of the frame is written, so equal inputs give equal frames.
+EncodeResult encode(const FrameSpec& spec, const void* source, std::span<std::byte> frame,
+                    const ApplicationWords& application = {});
+
+/// A header that passed every check of docs/format.md section 9 down to kBadExtraBytes.
+struct FrameHeader {
+  FrameSpec spec;
+  std::uint64_t extraBytes = 0;
+  std::uint64_t dynamicBytes = 0;
+  std::uint64_t staticBytes = 0;
+  std::uint64_t checksum = 0;
+  ApplicationWords application{};
+};
+
+/// Reads and checks the first 128 bytes of `frame`. `header` is written on kOk only.
+[[nodiscard]] DecodeStatus readHeader(std::span<const std::byte> frame,
+                                      FrameHeader& header) noexcept;
+
+/// Decodes a frame whose parts may lie in different buffers. `expected` is what was agreed; a frame
+/// that says otherwise gives kSpecMismatch (`expected.checksum` is not compared). `output` must hold
+/// elementCount elements, with any alignment, and must not overlap the frame. Reads and writes nothing
+/// out of bounds, whatever the bytes.
+[[nodiscard]] DecodeStatus decode(const FrameSpec& expected, std::span<const std::byte> staticPart,
+                                  std::span<const std::byte> dynamicPart,
+                                  std::span<std::byte> output) noexcept;
+
+/// Decodes a contiguous frame by its own header; `output` may be larger than needed.
+[[nodiscard]] DecodeStatus decodeFrame(std::span<const std::byte> frame,
+                                       std::span<std::byte> output) noexcept;
+
+}  // namespace zipccl::codec
