@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What every target of the project is compiled with: the language, the warnings, visibility, sanitizers.
+# Targets take it by linking the interface target zipccl_build_options, which is never exported.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+add_library(zipccl_build_options INTERFACE)
+
+target_compile_options(
+  zipccl_build_options
+  INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
+            # nvcc's own output breaks -Wpedantic, and -Wconversion flags the CUDA headers' inline code.
+            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
+
+if(ZIPCCL_WERROR)
+  target_compile_options(
+    zipccl_build_options
+    INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
+              "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
+endif()
+
+# Debug builds, which the sanitizer presets are too, also check the standard library's preconditions.
+target_compile_definitions(zipccl_build_options INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
+
+if(ZIPCCL_SANITIZE)
+  set(sanitizeFlags -fsanitize=${ZIPCCL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizeFlags}>")
+  target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
+endif()

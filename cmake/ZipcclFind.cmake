@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Looks for what is optional. Sets ZIPCCL_HAS_CUDA and ZIPCCL_HAS_MPI, with one status line for each; only
+# a user who said ON gets an error where something is missing.
+
+# zipccl_missing(<option> <what>): an error when the option is ON, else a status line.
+function(zipccl_missing option what)
+  if(${option} STREQUAL "AUTO")
+    message(STATUS "zipccl: ${what}")
+  else()
+    message(FATAL_ERROR "${option}=${${option}}, but: ${what}")
+  endif()
+endfunction()
+
+set(ZIPCCL_HAS_CUDA OFF)
+if(ZIPCCL_CUDA)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    # One cubin for each generation, and PTX of the last one for those to come.
+    set(CMAKE_CUDA_ARCHITECTURES
+        80-real 86-real 89-real 90-real 100-real 120
+        CACHE STRING "CUDA architectures")
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    zipccl_missing(ZIPCCL_CUDA "no working nvcc, the GPU code is left out")
+  else()
+    enable_language(CUDA)
+    # Only now: CMake's own check of the compiler fails on a standard that it has not yet looked for.
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+    find_package(CUDAToolkit 12.0 QUIET)
+    if(CUDAToolkit_FOUND)
+      set(ZIPCCL_HAS_CUDA ON)
+      message(STATUS "zipccl: CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+    else()
+      zipccl_missing(ZIPCCL_CUDA "no CUDA toolkit of version 12 or newer, the GPU code is left out")
+    endif()
+  endif()
+else()
+  message(STATUS "zipccl: the GPU code is switched off")
+endif()
+
+set(ZIPCCL_HAS_MPI OFF)
+if(ZIPCCL_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    set(ZIPCCL_HAS_MPI ON)
+    message(STATUS "zipccl: MPI ${MPI_CXX_VERSION} (${MPIEXEC_EXECUTABLE})")
+  else()
+    zipccl_missing(ZIPCCL_MPI "no MPI, its transport is left out")
+  endif()
+else()
+  message(STATUS "zipccl: the MPI transport is switched off")
+endif()
+
+find_package(Threads REQUIRED)

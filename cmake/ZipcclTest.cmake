@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Helpers for the folders under tests/.
+
+if(NOT ZIPCCL_TESTS)
+  return()
+endif()
+
+find_package(GTest REQUIRED)
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+include(GoogleTest)
+
+# zipccl_add_test(NAME <name> SOURCES <file>... LABELS <label>...
+#                 [LIBS <target>...] [TIMEOUT <seconds>] [ARGUMENTS <argument>...])
+#
+# Adds a GoogleTest program and one ctest test for each of its cases, so that ctest counts what was skipped.
+# Every test carries the labels, of which docs/architecture.md has the list.
+function(zipccl_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS;ARGUMENTS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES OR NOT arg_LABELS)
+    message(FATAL_ERROR "zipccl_add_test: bad arguments: ${ARGV}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE zipccl_build_options ${arg_LIBS} GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(
+    ${arg_NAME}
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    TEST_PREFIX "${arg_NAME}."
+    EXTRA_ARGS ${arg_ARGUMENTS}
+    PROPERTIES TIMEOUT ${arg_TIMEOUT})
+
+  # A list of labels does not survive gtest_discover_tests, so ctest sets it once it knows the cases.
+  set(script "${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_labels.cmake")
+  file(
+    WRITE "${script}"
+    "if(${arg_NAME}_TESTS)\n"
+    "  set_tests_properties(\${${arg_NAME}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")\n"
+    "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
+endfunction()
