@@ -1,60 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Floors: the static libraries that the product is made of. A floor sees the headers of another only when it
-# links its target, because each floor has an include root of its own in the build tree, which holds nothing
-# but links to its headers (docs/decisions/0001-floors-by-include-roots.md):
+# Floors: the libraries that the product is made of. A floor sees the headers of another only when it links
+# its target, because each floor has include roots of its own in the build tree, which hold nothing but
+# links to its headers (docs/decisions/0001-floors-by-include-roots.md):
 #
-#   <build>/floors/codec/codec       -> <source>/src/codec              #include "codec/layout.hpp"
-#   <build>/floors/codec/zipccl/codec.hpp -> <source>/include/zipccl/codec.hpp
-#                                                                       #include <zipccl/codec.hpp>
+#   <build>/floors/codec/codec             -> <source>/src/codec
+#       what its sources and the floors above include as "codec/layout.hpp"
+#   <build>/public/codec/zipccl/codec.hpp  -> <source>/include/zipccl/codec.hpp
+#       what users of the product include as <zipccl/codec.hpp> too
 
-# zipccl_add_floor(NAME <floor> [SOURCES <file>...] [PUBLIC_HEADERS <name>...]
+# zipccl_add_floor(NAME <floor> [SHARED <target>] [SOURCES <file>...] [PUBLIC_HEADERS <file>...]
 #                  [USES <floor>...] [LIBS <target>...])
 #
-# Adds the target zipccl_<floor> from the sources in src/<floor>. PUBLIC_HEADERS names the files of
-# include/zipccl/ that belong to this floor, USES the floors below whose headers it may include, LIBS other
-# libraries that only its own sources need. A floor without sources is an interface library, so that its
-# headers and what it uses can stand before its first source does.
+# Adds the static library zipccl_<floor> from the sources in src/<floor>, or with SHARED the shared library
+# <target>, which shows its public headers and nothing of the floors below.
+#
+# PUBLIC_HEADERS: its files of include/zipccl/, by name, or the absolute path of a generated one.
+# USES: the floors whose headers it may include, and by them whatever they use.
+# LIBS: other libraries, for its own sources only.
+#
+# A static floor without sources is an interface library, so that its headers can stand before its sources.
 function(zipccl_add_floor)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;PUBLIC_HEADERS;USES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;SHARED" "SOURCES;PUBLIC_HEADERS;USES;LIBS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME)
     message(FATAL_ERROR "zipccl_add_floor: bad arguments: ${ARGV}")
   endif()
-
-  set(target zipccl_${arg_NAME})
-  set(root "${PROJECT_BINARY_DIR}/floors/${arg_NAME}")
-  file(MAKE_DIRECTORY "${root}/zipccl")
-  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/${arg_NAME}" "${root}/${arg_NAME}" SYMBOLIC)
-  set(headers "")
-  foreach(header IN LISTS arg_PUBLIC_HEADERS)
-    set(path "${PROJECT_SOURCE_DIR}/include/zipccl/${header}")
-    if(NOT EXISTS "${path}")
-      message(FATAL_ERROR "zipccl_add_floor(${arg_NAME}): ${path} does not exist")
-    endif()
-    file(CREATE_LINK "${path}" "${root}/zipccl/${header}" SYMBOLIC)
-    list(APPEND headers "${path}")
-  endforeach()
-  set_property(GLOBAL APPEND PROPERTY ZIPCCL_PUBLIC_HEADERS ${headers})
-
-  if(arg_SOURCES)
-    add_library(${target} STATIC ${arg_SOURCES})
-    set(scope PUBLIC)
-    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:zipccl_build_options> ${arg_LIBS})
-  else()
-    add_library(${target} INTERFACE)
-    set(scope INTERFACE)
-  endif()
   list(TRANSFORM arg_USES PREPEND zipccl_)
-  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${root}>)
-  target_link_libraries(${target} ${scope} ${arg_USES})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_NAME})
-  add_library(zipccl::${arg_NAME} ALIAS ${target})
-endfunction()
 
-# Writes zipccl/version.h from the project's version, into the include root of the base floor and into the
-# list of headers to install.
-function(zipccl_generate_version_header)
-  set(path "${PROJECT_BINARY_DIR}/floors/base/zipccl/version.h")
-  configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${path}" @ONLY)
-  set_property(GLOBAL APPEND PROPERTY ZIPCCL_PUBLIC_HEADERS "${path}")
+  set(floorRoot "${PROJECT_BINARY_DIR}/floors/${arg_NAME}")
+  file(MAKE_DIRECTORY "${floorRoot}")
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/${arg_NAME}" "${floorRoot}/${arg_NAME}" SYMBOLIC)
+
+  # A header that moved to another floor must not stay visible through its old link.
+  set(publicRoot "${PROJECT_BINARY_DIR}/public/${arg_NAME}")
+  file(REMOVE_RECURSE "${publicRoot}")
+  file(MAKE_DIRECTORY "${publicRoot}/zipccl")
+  foreach(header IN LISTS arg_PUBLIC_HEADERS)
+    cmake_path(ABSOLUTE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/include/zipccl")
+    if(NOT EXISTS "${header}")
+      message(FATAL_ERROR "zipccl_add_floor(${arg_NAME}): ${header} does not exist")
+    endif()
+    cmake_path(GET header FILENAME name)
+    file(CREATE_LINK "${header}" "${publicRoot}/zipccl/${name}" SYMBOLIC)
+    set_property(GLOBAL APPEND PROPERTY ZIPCCL_PUBLIC_HEADERS "${header}")
+  endforeach()
+
+  if(arg_SHARED)
+    set(target ${arg_SHARED})
+    add_library(${target} SHARED ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE zipccl_build_options ${arg_USES} ${arg_LIBS})
+    target_include_directories(
+      ${target}
+      PRIVATE "${floorRoot}"
+      PUBLIC "$<BUILD_INTERFACE:${publicRoot}>")
+  else()
+    set(target zipccl_${arg_NAME})
+    set(scope INTERFACE)
+    if(arg_SOURCES)
+      set(scope PUBLIC)
+      add_library(${target} STATIC ${arg_SOURCES})
+      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:zipccl_build_options> ${arg_LIBS})
+    else()
+      add_library(${target} INTERFACE)
+    endif()
+    target_link_libraries(${target} ${scope} ${arg_USES})
+    target_include_directories(${target} ${scope} "$<BUILD_INTERFACE:${floorRoot};${publicRoot}>")
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_NAME})
+    add_library(zipccl::${arg_NAME} ALIAS ${target})
+  endif()
+  target_include_directories(
+    ${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+
+  # What a floor's sources may include, for the test that holds it against the table of floors.
+  set_property(GLOBAL APPEND PROPERTY ZIPCCL_FLOORS ${arg_NAME})
+  set_property(GLOBAL PROPERTY ZIPCCL_FLOOR_TARGET_${arg_NAME} ${target})
 endfunction()
