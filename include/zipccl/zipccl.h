@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C API of ZipCCL: collectives that move fewer bytes and deliver the same bits, in NCCL's
+// manner. C99 and C++. Nothing here needs MPI, CUDA or NCCL to compile or to link.
+//
+// A communicator holds one rank of a group of ranks. On host communicators (threads of one process,
+// MPI processes) a collective returns when its result stands in `recvbuff`, and `stream` is NULL.
+// Every rank of the communicator makes the same calls in the same order with the same count and
+// datatype. One thread at a time makes a collective call on one communicator (a second one gets
+// zipcclInvalidUsage); zipcclCommAbort, zipcclCommGetAsyncError, zipcclCommGetStats and the two
+// queries may be called by any thread at any time until the communicator is destroyed.
+//
+// Functions return a zipcclResult_t; no other state tells of success. After a failure
+// zipcclGetLastError says what happened in words.
+
+#ifndef ZIPCCL_ZIPCCL_H
+#define ZIPCCL_ZIPCCL_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zipccl/version.h>
+
+#if defined(__GNUC__)
+#define ZIPCCL_API __attribute__((visibility("default")))
+#else
+#define ZIPCCL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// What a function returns: names and values of ncclResult_t.
+typedef enum {
+  zipcclSuccess = 0,
+  zipcclUnhandledCudaError = 1,  ///< a call to CUDA failed
+  zipcclSystemError = 2,      ///< a call to the system, to MPI or to NCCL failed, or memory ran out
+  zipcclInternalError = 3,    ///< a fault of ZipCCL
+  zipcclInvalidArgument = 4,  ///< an argument is wrong by itself; nothing was started
+  zipcclInvalidUsage = 5,     ///< calls that do not fit each other, on one rank or between ranks
+  zipcclRemoteError = 6,      ///< another rank failed, left, never came or sent damaged bytes
+  zipcclInProgress = 7,       ///< no error: not complete yet; never returned by host communicators
+  zipcclNumResults = 8
+} zipcclResult_t;
+
+/// Datatypes: names and values of ncclDataType_t. bfloat16 and float32 are compressed; all others
+/// travel as they are.
+typedef enum {
+  zipcclInt8 = 0,
+  zipcclChar = 0,
+  zipcclUint8 = 1,
+  zipcclInt32 = 2,
+  zipcclInt = 2,
+  zipcclUint32 = 3,
+  zipcclInt64 = 4,
+  zipcclUint64 = 5,
+  zipcclFloat16 = 6,
+  zipcclHalf = 6,
+  zipcclFloat32 = 7,
+  zipcclFloat = 7,
+  zipcclFloat64 = 8,
+  zipcclDouble = 8,
+  zipcclBfloat16 = 9,
+  zipcclFloat8e4m3 = 10,
+  zipcclFloat8e5m2 = 11,
+  zipcclNumTypes = 12
+} zipcclDataType_t;
+
+/// How a collective moves its data.
+typedef enum {
+  zipcclStrategyAuto = 0,    ///< the policy chooses for each call
+  zipcclStrategyNative = 1,  ///< the transport's own collective, bytes untouched
+  zipcclStrategyStaged = 2,  ///< encode, exchange, decode
+  zipcclNumStrategies = 3
+} zipcclStrategy_t;
+
+/// One rank of a communicator.
+typedef struct zipcclComm* zipcclComm_t;
+
+/// What calls are ordered by: a cudaStream_t on GPU communicators, NULL on host communicators.
+typedef void* zipcclStream_t;
+
+/// A field of zipcclConfig_t that holds this is taken from the environment, else from the default.
+#define ZIPCCL_CONFIG_UNDEF_INT INT_MIN
+#define ZIPCCL_CONFIG_UNDEF_INT64 INT64_MIN
+
+/// Settings of one communicator. Start from ZIPCCL_CONFIG_INITIALIZER and set what matters: a field
+/// that is set wins over its environment variable, an unset one takes the variable and then the
+/// default. ZIPCCL_DISABLE=1 in the environment makes every call native whatever stands here.
+///
+/// All settings but timeoutMs must be equal on all ranks. Where they are not, compression is off
+/// for that communicator on all its ranks, and rank 0 logs one warning that names ranks and values.
+typedef struct {
+  size_t size;              ///< set by the initializer; tells the library which fields there are
+  unsigned int magic;       ///< set by the initializer
+  unsigned int version;     ///< set by the initializer: the ZIPCCL_VERSION_CODE compiled against
+  int strategy;             ///< a zipcclStrategy_t. ZIPCCL_STRATEGY=auto|native|staged; auto
+  int checksum;             ///< 1: frames carry a checksum of the content. ZIPCCL_CHECKSUM; 0
+  int64_t minBytes;         ///< fewer bytes a rank than this go native. ZIPCCL_MIN_BYTES; 0
+  int64_t maxScratchBytes;  ///< bound of a rank's scratch memory. ZIPCCL_MAX_SCRATCH; 256 MiB
+  int64_t timeoutMs;  ///< longest wait for another rank, 0: forever. ZIPCCL_TIMEOUT_MS; 600000
+} zipcclConfig_t;
+
+#define ZIPCCL_CONFIG_MAGIC 0x7A63636CU
+
+#define ZIPCCL_CONFIG_INITIALIZER                                                              \
+  {                                                                                            \
+    sizeof(zipcclConfig_t), ZIPCCL_CONFIG_MAGIC, ZIPCCL_VERSION_CODE, ZIPCCL_CONFIG_UNDEF_INT, \
+        ZIPCCL_CONFIG_UNDEF_INT, ZIPCCL_CONFIG_UNDEF_INT64, ZIPCCL_CONFIG_UNDEF_INT64,         \
+        ZIPCCL_CONFIG_UNDEF_INT64                                                              \
+  }
+
+#define ZIPCCL_REASON_CHARS 192
+
+/// What one rank of a communicator has done since it was created. Only calls that succeeded count.
+/// "Sent" bytes are what leaves this rank when every rank's part reaches every other rank:
+/// (ranks - 1) times the part, paddings and headers included.
+typedef struct {
+  size_t size;                ///< set by the initializer; tells the library which fields there are
+  uint64_t calls;             ///< collective calls; nativeCalls + stagedCalls
+  uint64_t nativeCalls;       ///< among them, those whose bytes travelled untouched
+  uint64_t stagedCalls;       ///< among them, those that were compressed
+  uint64_t dynamicCalls;      ///< staged calls in which some rank had a dynamic part
+  uint64_t inputBytes;        ///< uncompressed bytes of this rank's own contributions
+  uint64_t stagedInputBytes;  ///< the part of inputBytes that was compressed
+  uint64_t encodedBytes;      ///< frames made of stagedInputBytes: static and dynamic parts
+  uint64_t wireBytesSent;     ///< bytes sent to other ranks by all calls, native ones too
+  uint64_t chunks;            ///< chunks that the staged calls were cut into
+  uint64_t scratchBytes;      ///< scratch memory held now; it never shrinks
+  int compressionAgreed;      ///< 0: a mismatch between ranks switched compression off
+  int lastStrategy;           ///< a zipcclStrategy_t: how the last call went
+  char lastReason[ZIPCCL_REASON_CHARS];  ///< why, in words; empty before the first call
+} zipcclCommStats_t;
+
+#define ZIPCCL_COMM_STATS_INITIALIZER                                       \
+  {                                                                         \
+    sizeof(zipcclCommStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, { '\0' } \
+  }
+
+/// Writes the library's version, counted as ZIPCCL_VERSION_CODE, to `version`.
+/// zipcclInvalidArgument when it is NULL.
+ZIPCCL_API zipcclResult_t zipcclGetVersion(int* version);
+
+/// NCCL's words for `result`; never NULL, static lifetime.
+ZIPCCL_API const char* zipcclGetErrorString(zipcclResult_t result);
+
+/// `auto`, `native` or `staged`, `unknown` for another value; static lifetime.
+ZIPCCL_API const char* zipcclGetStrategyName(zipcclStrategy_t strategy);
+
+/// What went wrong last, in words: on `comm` (whichever thread called), or with `comm` NULL in the
+/// calling thread (on whichever communicator). Never NULL, empty when nothing did; valid until the
+/// calling thread's next call of this function. Success does not clear it.
+ZIPCCL_API const char* zipcclGetLastError(zipcclComm_t comm);
+
+/// Creates the `nranks` (1 to 1024) communicators of one group inside this process, rank i in
+/// comms[i], for as many threads. The ranks exchange data through shared memory. `config` may be
+/// NULL.
+///
+/// On failure no communicator exists and comms[] is all NULL.
+ZIPCCL_API zipcclResult_t zipcclCommInitAllLocal(zipcclComm_t* comms, int nranks,
+                                                 const zipcclConfig_t* config);
+
+/// As zipcclCommInitAllLocal, with the settings of each rank in configs[rank].
+ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int nranks,
+                                                        const zipcclConfig_t* configs);
+
+/// Creates this process's communicator over MPI_COMM_WORLD. Collective: every process of the world
+/// calls it. Loads libmpi through the plugin libzipccl_mpi.so on first use: zipcclSystemError names
+/// what is missing. MPI is initialised if the caller has not done so. `config` may be NULL.
+///
+/// zipcclRemoteError when a rank has not come within the time limit; *comm is NULL on failure.
+ZIPCCL_API zipcclResult_t zipcclCommInitMpi(zipcclComm_t* comm, const zipcclConfig_t* config);
+
+/// Frees a communicator. No other thread may be inside a call on it, and none may use it
+/// afterwards. Ranks may be destroyed in any order; with MPI before MPI_Finalize. NULL is accepted.
+ZIPCCL_API zipcclResult_t zipcclCommDestroy(zipcclComm_t comm);
+
+/// Ends what any thread of any rank is waiting for on this communicator: those calls, and all later
+/// ones, fail with zipcclRemoteError or zipcclInvalidUsage, and the message names the rank that
+/// aborted. May be called by any thread at any time before zipcclCommDestroy, which is still needed
+/// (unlike ncclCommAbort, this frees nothing: a thread may be inside a call that blocks).
+ZIPCCL_API zipcclResult_t zipcclCommAbort(zipcclComm_t comm);
+
+/// Writes the number of ranks to `count`.
+ZIPCCL_API zipcclResult_t zipcclCommCount(const zipcclComm_t comm, int* count);
+
+/// Writes this communicator's rank to `rank`.
+ZIPCCL_API zipcclResult_t zipcclCommUserRank(const zipcclComm_t comm, int* rank);
+
+/// Writes to `asyncError` what every further collective call on `comm` would return: zipcclSuccess,
+/// or the error that ended the communicator, here or on another rank. Such an error is sticky:
+/// destroy the communicator.
+ZIPCCL_API zipcclResult_t zipcclCommGetAsyncError(zipcclComm_t comm, zipcclResult_t* asyncError);
+
+/// Fills `stats`, whose `size` must be set (ZIPCCL_COMM_STATS_INITIALIZER).
+ZIPCCL_API zipcclResult_t zipcclCommGetStats(zipcclComm_t comm, zipcclCommStats_t* stats);
+
+/// Gathers `sendcount` elements of each rank: those of rank i stand at element i * sendcount of
+/// `recvbuff` on every rank, bit for bit.
+///
+/// `recvbuff` holds sendcount * (number of ranks) elements. In place when sendbuff == recvbuff +
+/// rank * sendcount elements; any other overlap is zipcclInvalidArgument. Buffers may have any
+/// alignment and may be NULL when sendcount is 0, which returns at once. Datatypes that have no
+/// frame format travel as they are. `stream` is NULL on host communicators.
+///
+/// zipcclInvalidArgument: nothing was sent, and the communicator is as it was. Any other error ends
+/// the communicator on all ranks (zipcclCommGetAsyncError); `recvbuff` may then hold anything.
+ZIPCCL_API zipcclResult_t zipcclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                          zipcclDataType_t datatype, zipcclComm_t comm,
+                                          zipcclStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
