@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls of the C API that concern the library itself: its version and the names of its results.
+
+#include <zipccl/zipccl.h>
+
+zipcclResult_t zipcclGetVersion(int* version) {
+  if (version == nullptr) {
+    return zipcclInvalidArgument;
+  }
+  *version = ZIPCCL_VERSION_CODE;
+  return zipcclSuccess;
+}
+
+const char* zipcclGetErrorString(zipcclResult_t result) {
+  switch (result) {
+    case zipcclSuccess:
+      return "no error";
+    case zipcclUnhandledCudaError:
+      return "unhandled cuda error";
+    case zipcclSystemError:
+      return "unhandled system error";
+    case zipcclInternalError:
+      return "internal error - please report this issue to the ZipCCL developers";
+    case zipcclInvalidArgument:
+      return "invalid argument";
+    case zipcclInvalidUsage:
+      return "invalid usage";
+    case zipcclRemoteError:
+      return "remote process exited or there was a network error";
+    case zipcclInProgress:
+      return "operation in progress";
+    case zipcclNumResults:
+      break;
+  }
+  return "unknown result code";
+}
