@@ -43,6 +43,7 @@ function(zipccl_add_floor)
     cmake_path(GET header FILENAME name)
     file(CREATE_LINK "${header}" "${publicRoot}/zipccl/${name}" SYMBOLIC)
     set_property(GLOBAL APPEND PROPERTY ZIPCCL_PUBLIC_HEADERS "${header}")
+    set_property(GLOBAL APPEND PROPERTY ZIPCCL_PUBLIC_HEADER_OWNERS "\"${name}\": \"${arg_NAME}\"")
   endforeach()
 
   if(arg_SHARED)
@@ -71,7 +72,7 @@ function(zipccl_add_floor)
   target_include_directories(
     ${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 
-  # What a floor's sources may include, for the test that holds it against the table of floors.
+  # For the tests that hold the build against the table of floors.
   set_property(GLOBAL APPEND PROPERTY ZIPCCL_FLOORS ${arg_NAME})
   set_property(GLOBAL PROPERTY ZIPCCL_FLOOR_TARGET_${arg_NAME} ${target})
 endfunction()

@@ -43,3 +43,21 @@ function(zipccl_add_test)
     "endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
 endfunction()
+
+# zipccl_add_python_test(NAME <name> SCRIPT <file> LABELS <label>...
+#                        [ARGUMENTS <argument>...] [TIMEOUT <seconds>])
+#
+# Adds a Python program (standard library only) as one ctest test; its exit status judges.
+function(zipccl_add_python_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;SCRIPT;TIMEOUT" "LABELS;ARGUMENTS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SCRIPT OR NOT arg_LABELS)
+    message(FATAL_ERROR "zipccl_add_python_test: bad arguments: ${ARGV}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  cmake_path(ABSOLUTE_PATH arg_SCRIPT BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+  # -B: no __pycache__ in the source tree.
+  add_test(NAME ${arg_NAME} COMMAND Python3::Interpreter -B "${arg_SCRIPT}" ${arg_ARGUMENTS})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
