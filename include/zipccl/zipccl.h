@@ -95,11 +95,11 @@ typedef struct {
   size_t size;              ///< set by the initializer; tells the library which fields there are
   unsigned int magic;       ///< set by the initializer
   unsigned int version;     ///< set by the initializer: the ZIPCCL_VERSION_CODE compiled against
-  int strategy;             ///< a zipcclStrategy_t. ZIPCCL_STRATEGY=auto|native|staged; auto
-  int checksum;             ///< 1: frames carry a checksum of the content. ZIPCCL_CHECKSUM; 0
+  int strategy;             ///< a zipcclStrategy_t. ZIPCCL_STRATEGY; auto
+  int checksum;             ///< 1: frames carry a checksum of the content; 0
   int64_t minBytes;         ///< fewer bytes a rank than this go native. ZIPCCL_MIN_BYTES; 0
   int64_t maxScratchBytes;  ///< bound of a rank's scratch memory. ZIPCCL_MAX_SCRATCH; 256 MiB
-  int64_t timeoutMs;  ///< longest wait for another rank, 0: forever. ZIPCCL_TIMEOUT_MS; 600000
+  int64_t timeoutMs;        ///< longest wait for a rank, 0: forever. ZIPCCL_TIMEOUT; 30 min
 } zipcclConfig_t;
 
 #define ZIPCCL_CONFIG_MAGIC 0x7A63636CU

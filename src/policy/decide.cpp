@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decision.
+
+#include "policy/decide.hpp"
+
+#include "base/text.hpp"
+#include "policy/chunks.hpp"
+#include "policy/cost_model.hpp"
+
+namespace zipccl::policy {
+namespace {
+
+Decision native(Reason reason) noexcept { return {.reason = reason}; }
+
+/// The layout whose static part is expected to be smaller.
+FrameLayout chooseLayout(const CallFacts& call, std::uint64_t chunkElements) noexcept {
+  // Before anything is known narrow is right: its dynamic part carries what it must and no more.
+  if (call.geometry.wideTileBytes == 0 || call.statistics.observed == 0) {
+    return FrameLayout::kNarrow;
+  }
+  const auto bytes = [&](FrameLayout layout) {
+    return staticBoundBytes(call.geometry, layout, call.statistics, chunkElements);
+  };
+  return bytes(FrameLayout::kWide) < bytes(FrameLayout::kNarrow) ? FrameLayout::kWide
+                                                                 : FrameLayout::kNarrow;
+}
+
+Decision staged(const CallFacts& call, const ChunkPlan& plan, Reason reason) noexcept {
+  Decision decision;
+  decision.strategy = Strategy::kStaged;
+  decision.reason = reason;
+  decision.layout = chooseLayout(call, plan.chunkElements);
+  decision.chunkElements = plan.chunkElements;
+  decision.chunkCount = plan.chunkCount;
+  decision.poolBytes =
+      poolBytes(call.geometry, decision.layout, call.statistics, plan.chunkElements);
+  return decision;
+}
+
+Decision decideByCost(const CallFacts& call, const Profile& profile,
+                      const ChunkPlan& plan) noexcept {
+  if (!isUsable(profile)) return native(Reason::kNoProfile);
+  const double nativeUs = nativeAllGatherUs(call, profile);
+  const auto stagedUs = [&](const ClassStatistics& statistics, FrameLayout layout) {
+    return stagedAllGatherUs(call, profile, plan, layout, statistics);
+  };
+  const auto pays = [&](double us) { return us <= kStagedGainNeeded * nativeUs; };
+
+  Decision decision = staged(call, plan, Reason::kStagedIsFaster);
+  const double expectedUs = stagedUs(call.statistics, decision.layout);
+  if (!pays(expectedUs)) {
+    const bool wouldPayOnFreshData = pays(stagedUs(ClassStatistics{}, FrameLayout::kNarrow));
+    const bool probe = wouldPayOnFreshData && call.statistics.nativeStreak + 1 >= kProbeInterval;
+    decision = probe ? staged(call, plan, Reason::kProbe) : native(Reason::kNativeIsFaster);
+  }
+  decision.nativeUs = nativeUs;
+  decision.stagedUs = expectedUs;
+  return decision;
+}
+
+std::string roundedUs(double us) { return concat(static_cast<std::uint64_t>(us + 0.5), " us"); }
+
+std::string predictions(const Decision& decision) {
+  return concat("predicted ", roundedUs(decision.stagedUs), " staged, ",
+                roundedUs(decision.nativeUs), " native");
+}
+
+}  // namespace
+
+Decision decide(const CallFacts& call, const Profile& profile) noexcept {
+  if (call.elementCount == 0 || call.rankCount <= 1) return native(Reason::kNothingToSend);
+  if (!call.compressionAgreed) return native(Reason::kSettingsDiffer);
+  if (call.settings.strategy == StrategyChoice::kNative) return native(Reason::kNativeForced);
+  if (!call.settings.collectives.contains(call.collective)) {
+    return native(Reason::kCollectiveOff);
+  }
+  if (!call.hasFormat) return native(Reason::kNoFormat);
+  if (call.elementCount * call.geometry.elementBytes < call.settings.minBytes) {
+    return native(Reason::kBelowMinBytes);
+  }
+  const ChunkPlan plan = planAllGatherChunks(call.geometry, call.rankCount,
+                                             call.settings.maxScratchBytes, call.elementCount);
+  if (plan.chunkCount == 0) return native(Reason::kScratchTooSmall);
+  if (call.settings.strategy != StrategyChoice::kAuto) {
+    return staged(call, plan, Reason::kStagedForced);
+  }
+  if (plan.chunkCount > 1 && plan.chunkElements * call.geometry.elementBytes < kMinChunkBytes) {
+    return native(Reason::kChunksTooSmall);
+  }
+  return decideByCost(call, profile, plan);
+}
+
+std::string describe(const Decision& decision) {
+  const std::string strategy = concat(name(decision.strategy), ": ");
+  switch (decision.reason) {
+    case Reason::kSettingsDiffer:
+      return concat(strategy, "settings differ between ranks");
+    case Reason::kNativeForced:
+    case Reason::kStagedForced:
+      return concat(strategy, "asked for");
+    case Reason::kCollectiveOff:
+      return concat(strategy, "this collective is not to be compressed");
+    case Reason::kNoFormat:
+      return concat(strategy, "the datatype has no frame format");
+    case Reason::kNothingToSend:
+      return concat(strategy, "nothing to send");
+    case Reason::kBelowMinBytes:
+      return concat(strategy, "below the minimum of bytes");
+    case Reason::kScratchTooSmall:
+      return concat(strategy, "no room in scratch for one group of tiles");
+    case Reason::kChunksTooSmall:
+      return concat(strategy, "scratch would cut it into chunks below ", kMinChunkBytes, " bytes");
+    case Reason::kNoProfile:
+      return concat(strategy, "no profile of link and codec");
+    case Reason::kNativeIsFaster:
+    case Reason::kStagedIsFaster:
+      return concat(strategy, predictions(decision));
+    case Reason::kProbe:
+      return concat(strategy, "a probe, ", predictions(decision));
+  }
+  return strategy;
+}
+
+}  // namespace zipccl::policy

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decision: one pure function of facts that all ranks share. Ranks that call it with the same
+// facts and the same profile decide alike, whatever their data, memory and clocks are like.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "policy/facts.hpp"
+#include "policy/profile.hpp"
+
+namespace zipccl::policy {
+
+/// Why a strategy was chosen.
+enum class Reason : std::uint8_t {
+  kSettingsDiffer,   ///< native: the handshake found settings that differ between ranks
+  kNativeForced,     ///< native: asked for
+  kCollectiveOff,    ///< native: the collective is not among those that may be compressed
+  kNoFormat,         ///< native: the datatype has no frame format
+  kNothingToSend,    ///< native: no elements, or one rank
+  kBelowMinBytes,    ///< native: fewer bytes than the user's minimum
+  kScratchTooSmall,  ///< native: the bound of scratch leaves no room for a group of tiles
+  kChunksTooSmall,   ///< native: the bound of scratch would cut the message too fine
+  kNoProfile,        ///< native: nothing is known of link and codec
+  kNativeIsFaster,   ///< native: predicted
+  kStagedForced,     ///< staged: asked for
+  kStagedIsFaster,   ///< staged: predicted
+  kProbe,            ///< staged: to see whether the data compress by now
+};
+
+/// Auto leaves compression out where scratch would cut a message into chunks of fewer bytes.
+inline constexpr std::uint64_t kMinChunkBytes = std::uint64_t{1} << 20;
+
+/// Auto compresses when that is predicted to take at most this part of the native time.
+inline constexpr double kStagedGainNeeded = 0.95;
+
+/// A class that went native because its data did not compress is compressed again, once, after so
+/// many native calls.
+inline constexpr std::uint64_t kProbeInterval = 64;
+
+struct Decision {
+  Strategy strategy = Strategy::kNative;
+  Reason reason = Reason::kNativeForced;
+  FrameLayout layout = FrameLayout::kNarrow;  ///< this and what follows: staged only
+  std::uint64_t chunkElements = 0;            ///< elements of every chunk but the last
+  std::uint64_t chunkCount = 0;
+  std::uint64_t poolBytes = 0;  ///< of every chunk but the last, see poolBytes() for that
+  double nativeUs = 0.0;        ///< predictions; 0 where none was needed
+  double stagedUs = 0.0;
+
+  friend bool operator==(const Decision&, const Decision&) = default;
+};
+
+/// Chooses how `call` is done. A forced strategy is followed wherever it can be: a datatype without
+/// a format, a message below the minimum and a scratch bound without room for one group of tiles go
+/// native all the same.
+[[nodiscard]] Decision decide(const CallFacts& call, const Profile& profile) noexcept;
+
+/// The decision in words, such as `staged: predicted 812 us against 1240 us native`.
+[[nodiscard]] std::string describe(const Decision& decision);
+
+}  // namespace zipccl::policy

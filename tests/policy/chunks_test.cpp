@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chunks and pools: within their bounds, whatever the call.
+
+#include "policy/chunks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/random.hpp"
+#include "policy_samples.hpp"
+
+namespace zipccl::policy {
+namespace {
+
+using testing::bfloat16Geometry;
+using testing::float32Geometry;
+
+std::uint64_t largestChunk(const ChunkPlan& plan) { return plan.chunkElements; }
+
+TEST(Chunks, OneWhereEverythingFits) {
+  const ChunkPlan plan = planAllGatherChunks(bfloat16Geometry(), 4, 256U << 20, 1'000'001);
+  EXPECT_EQ(plan, (ChunkPlan{.chunkElements = 1'000'001, .chunkCount = 1}));
+}
+
+TEST(Chunks, NoneForNothing) {
+  EXPECT_EQ(planAllGatherChunks(bfloat16Geometry(), 4, 256U << 20, 0), ChunkPlan{});
+}
+
+TEST(Chunks, NoneWhereNotOneGroupFits) {
+  const FrameGeometry geometry = bfloat16Geometry();
+  const std::uint64_t oneGroupBytes = frameBoundBytes(geometry, geometry.groupElements);
+  EXPECT_EQ(planAllGatherChunks(geometry, 4, 5 * oneGroupBytes - 1, 1'000'000), ChunkPlan{});
+  const ChunkPlan plan = planAllGatherChunks(geometry, 4, 5 * oneGroupBytes, 1'000'000);
+  EXPECT_EQ(plan.chunkElements, geometry.groupElements);
+  EXPECT_EQ(plan.chunkCount, 1'000'000 / geometry.groupElements + 1);
+}
+
+TEST(Chunks, FitAFewElementsIntoAScratchBelowOneGroup) {
+  const FrameGeometry geometry = bfloat16Geometry();
+  const std::uint64_t bytes = 5 * frameBoundBytes(geometry, 1500);
+  EXPECT_EQ(planAllGatherChunks(geometry, 4, bytes, 1500),
+            (ChunkPlan{.chunkElements = 1500, .chunkCount = 1}));
+}
+
+TEST(Chunks, CoverEveryElementWithinTheScratch) {
+  const std::uint64_t seed = freshSeed();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  Random random(seed);
+  for (int round = 0; round < 20000; ++round) {
+    const FrameGeometry geometry = random.chance(0.5) ? bfloat16Geometry() : float32Geometry();
+    const int rankCount = static_cast<int>(random.between(2, 600));
+    const std::uint64_t scratchBytes = random.between(1, std::uint64_t{1} << random.between(1, 30));
+    const std::uint64_t count = random.between(1, std::uint64_t{1} << random.between(1, 40));
+    const ChunkPlan plan = planAllGatherChunks(geometry, rankCount, scratchBytes, count);
+    if (plan.chunkCount == 0) continue;
+    SCOPED_TRACE(::testing::Message()
+                 << rankCount << " ranks, " << scratchBytes << " bytes, " << count << " elements");
+    ASSERT_LT((plan.chunkCount - 1) * plan.chunkElements, count);
+    ASSERT_GE(plan.chunkCount * plan.chunkElements, count);
+    if (plan.chunkCount > 1) {
+      ASSERT_EQ(plan.chunkElements % geometry.groupElements, 0U);
+    }
+    ASSERT_LE(
+        (static_cast<std::uint64_t>(rankCount) + 1) * frameBoundBytes(geometry, largestChunk(plan)),
+        scratchBytes);
+  }
+}
+
+TEST(Pool, IsTheDefaultBeforeAnythingIsKnown) {
+  EXPECT_EQ(poolBytes(bfloat16Geometry(), FrameLayout::kNarrow, {}, 100 * 1024), 3712U);
+  EXPECT_EQ(poolBytes(bfloat16Geometry(), FrameLayout::kNarrow, {}, 1023), 0U);
+}
+
+TEST(Pool, HoldsWhatTheLastCallNeededWithAMargin) {
+  const FrameGeometry geometry = bfloat16Geometry();
+  CallObservation observation(geometry);
+  observation.add({.tileCount = 1000, .extraBytes = 64'000});
+  const ClassStatistics statistics = afterStaged({}, observation.extra());
+  EXPECT_EQ(poolBytes(geometry, FrameLayout::kNarrow, statistics, 1000 * 1024), 65'024U);
+  EXPECT_EQ(poolBytes(geometry, FrameLayout::kNarrow, statistics, 500 * 1024), 32'512U);
+}
+
+TEST(Pool, NeverExceedsWhatAFrameMayHave) {
+  const FrameGeometry geometry = float32Geometry();
+  const ClassStatistics statistics =
+      afterStaged({}, {.narrow = 5000 * kPerTileUnit, .wide = 5000 * kPerTileUnit});
+  EXPECT_EQ(poolBytes(geometry, FrameLayout::kNarrow, statistics, 7 * 1024), 7U * 2688);
+  EXPECT_EQ(poolBytes(geometry, FrameLayout::kWide, statistics, 7 * 1024), 7U * 640);
+}
+
+TEST(Pool, CoversAnyObservationOfTheSameCount) {
+  const std::uint64_t seed = freshSeed();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  Random random(seed);
+  const FrameGeometry geometry = float32Geometry();
+  for (int round = 0; round < 20000; ++round) {
+    const std::uint64_t tiles = random.between(1, std::uint64_t{1} << random.between(1, 30));
+    FrameFacts frame{.layout = random.chance(0.5) ? FrameLayout::kNarrow : FrameLayout::kWide,
+                     .tileCount = tiles};
+    frame.lowTiles = random.below(tiles + 1);
+    const std::uint64_t upperBytes = random.below(tiles * 640 + 1) / 16 * 16;
+    frame.extraBytes =
+        upperBytes + (frame.layout == FrameLayout::kNarrow ? frame.lowTiles * 2048 : 0);
+    CallObservation observation(geometry);
+    observation.add(frame);
+    const ClassStatistics statistics = afterStaged({}, observation.extra());
+    const std::uint64_t count = tiles * 1024 + random.below(1024);
+    ASSERT_GE(poolBytes(geometry, FrameLayout::kNarrow, statistics, count),
+              upperBytes + frame.lowTiles * 2048);
+    ASSERT_GE(poolBytes(geometry, FrameLayout::kWide, statistics, count), upperBytes);
+    ASSERT_EQ(poolBytes(geometry, frame.layout, statistics, count) % geometry.poolAlignment, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace zipccl::policy
