@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A user's C++ program: the headers it includes are the installed ones, and the library that it loads is
-// the one whose headers it was compiled with.
+// A user's C++ program: the headers it includes are the installed ones, and the library that it
+// loads is the one whose headers it was compiled with.
 
 #include <zipccl/zipccl.h>
 
