@@ -167,7 +167,7 @@ COMMENT_OR_STRING = re.compile(
     re.DOTALL,
 )
 LOUD = re.compile(
-    r"(?<![\w.>])(?:(?:::|std::)\s*)?"
+    r"(?<![\w.>:])(?:(?:::|std::)\s*)?"
     r"(?P<name>printf|vprintf|puts|putchar|abort|exit|_exit|_Exit|quick_exit|terminate)\s*\("
     r"|\b(?P<stream>stdout|STDOUT_FILENO|cout|wcout)\b"
 )
@@ -179,6 +179,10 @@ def check_quiet(tree):
         text = tree.bytes(path).decode("utf-8", errors="replace")
         blank = COMMENT_OR_STRING.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
         for found in LOUD.finditer(blank):
+            # After a type's name stands a declaration: a member may be called abort.
+            before = re.search(r"(\w+)\s*$", blank[max(0, found.start() - 40) : found.start()])
+            if found.group("name") and before and before.group(1) not in ("return", "else", "do"):
+                continue
             line = blank.count("\n", 0, found.start()) + 1
             yield Fault(path, line, f"{found.group('name') or found.group('stream')} in a library")
 

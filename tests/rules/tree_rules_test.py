@@ -113,6 +113,9 @@ class TreeRulesTest(unittest.TestCase):
             'fprintf(stdout, "x");',
             "std::cout << 1;",
             "std::abort();",
+            "if (bad) abort();",
+            "else abort();",
+            "return abort();",
             "::exit(1);",
             "_exit(1);",
             "std::terminate();",
@@ -130,6 +133,8 @@ class TreeRulesTest(unittest.TestCase):
             'std::fprintf(stderr, "x");',
             "request.abort();",
             "comm->abort();",
+            "void abort(Reason reason) noexcept;",
+            "void Transport::abort(Reason reason) noexcept { doAbort(reason); }",
             "zipcclCommAbort(comm);",
             "auto n = 1'000'000; checkExit();",
         ]:
