@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checksum of a frame's content (docs/format.md section 8).
+
+#include "codec/checksum.hpp"
+
+#include <cstring>
+
+#include "codec/bytes.hpp"
+
+namespace zipccl::codec {
+namespace {
+
+constexpr std::uint64_t kIndexFactor = 0x9E3779B97F4A7C15U;
+
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+std::uint64_t contentChecksum(std::span<const std::byte> elements) noexcept {
+  const std::uint64_t wholeWords = elements.size() / 8;
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = 0; i < wholeWords; ++i) {
+    sum += mix(loadWord<std::uint64_t>(elements.data() + 8 * i) + (i + 1) * kIndexFactor);
+  }
+  const std::span<const std::byte> rest = elements.subspan(8 * wholeWords);
+  if (!rest.empty()) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, rest.data(), rest.size());
+    sum += mix(word + (wholeWords + 1) * kIndexFactor);
+  }
+  return sum;
+}
+
+}  // namespace zipccl::codec

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One tile, encoded or decoded: the interface behind which the implementations of the host codec
+// stand, and the choice between them at run time. The frame level (frame.hpp) knows nothing else of
+// a tile.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codec/layout.hpp"
+
+namespace zipccl::codec {
+
+/// What all tiles of a frame share.
+struct TileFormat {
+  Datatype datatype;
+  Layout layout;
+
+  /// Whether stored low halves go to extra space rather than to the record.
+  [[nodiscard]] constexpr bool isNarrow() const noexcept { return layout == Layout::kNarrow; }
+  [[nodiscard]] constexpr bool hasLowHalves() const noexcept {
+    return datatype == Datatype::kFloat32;
+  }
+};
+
+/// The most that a tile's block, its raw rest and narrow low plane, takes of extra space.
+inline constexpr std::uint32_t kMaxBlockBytes = kRawRestBytes + kLowPlaneBytes;
+
+/// Where the three pieces of a tile are written. No alignment is given.
+struct TileSink {
+  std::byte* record;   ///< the record's bytes, 1408 or 3456, all of which are written
+  std::byte* block;    ///< room for kMaxBlockBytes; blockBytesOf(descriptor) of them are written
+  std::byte* escapes;  ///< room for kMaxEscapes; escapesOf(descriptor) of them are written
+};
+
+/// Where the three pieces of a tile are read: as many bytes as the descriptor tells, and not one
+/// more.
+struct TileSource {
+  const std::byte* record;
+  const std::byte* block;
+  const std::byte* escapes;
+};
+
+/// An implementation. All implementations choose kind and window base by the same rule
+/// (tile_window.hpp) and write zero in ignored bytes, so they give the same bytes.
+class TileCodec {
+ public:
+  /// A word for logs and reports, such as "scalar".
+  [[nodiscard]] virtual const char* name() const noexcept = 0;
+
+  /// Encodes the kTileElements elements at `elements` (any alignment) and returns the descriptor.
+  [[nodiscard]] virtual std::uint32_t encode(TileFormat format, const std::byte* elements,
+                                             const TileSink& sink) const noexcept = 0;
+
+  /// Decodes into kTileElements elements at `elements` (any alignment). `descriptor` must pass
+  /// isValidDescriptor; the bytes of `source` may be any. False when the codes hold another number
+  /// of escapes than the descriptor says; the elements are then undefined.
+  [[nodiscard]] virtual bool decode(TileFormat format, std::uint32_t descriptor,
+                                    const TileSource& source,
+                                    std::byte* elements) const noexcept = 0;
+
+ protected:
+  ~TileCodec() = default;
+};
+
+/// The scalar reference (scalar_tile.cpp).
+[[nodiscard]] const TileCodec& scalarTileCodec() noexcept;
+
+/// Those that this machine can run, the fastest first.
+[[nodiscard]] std::span<const TileCodec* const> tileCodecs() noexcept;
+
+}  // namespace zipccl::codec

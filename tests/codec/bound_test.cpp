@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A frame is never larger than its input plus 1 % plus 512 bytes (docs/format.md section 10), which
+// encodeChecked() states for every input of every test; here are the inputs that come nearest to
+// it.
+
+#include <gtest/gtest.h>
+
+#include "codec/codec_testing.hpp"
+#include "codec/layout.hpp"
+#include "support/seeded_test.hpp"
+
+namespace zipccl::codec::testing {
+namespace {
+
+class Bound : public zipccl::testing::SeededTest {
+ protected:
+  /// With the smallest and the largest pool.
+  EncodeResult roundTripWithPools(const Format& format, const Words& words) {
+    const Bytes elements = elementsOf(format.datatype, words);
+    FrameSpec spec = specOf(format, words.size());
+    spec.poolBytes = maxPoolBytes(format.datatype, format.layout, words.size());
+    const EncodeResult result = roundTrip(spec, elements);
+    EXPECT_EQ(result.frameBytes(), maxFrameBytes(format.datatype, words.size()));
+    spec.poolBytes = 0;
+    return roundTrip(spec, elements);
+  }
+};
+
+TEST_F(Bound, RandomBits) {
+  Words words(100 * kTileElements + 1023);
+  random_.fill(std::as_writable_bytes(std::span(words)));
+  for (const Format& format : kFormats) {
+    SCOPED_TRACE(format.name);
+    const EncodeResult result = roundTripWithPools(format, words);
+    EXPECT_EQ(result.rawTiles, result.tiles);
+    EXPECT_EQ(result.frameBytes(), maxFrameBytes(format.datatype, words.size()));
+  }
+}
+
+TEST_F(Bound, RandomBitsOfEveryCount) {
+  Words words(5000);
+  random_.fill(std::as_writable_bytes(std::span(words)));
+  for (const Format& format : kFormats) {
+    const Bytes elements = elementsOf(format.datatype, words);
+    for (std::uint64_t count = 0; count <= words.size(); ++count) {
+      SCOPED_TRACE(::testing::Message() << format << " count " << count);
+      (void)encodeChecked(specOf(format, count),
+                          std::span(elements).first(count * elementBytes(format.datatype)));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(Bound, AtTheTieOfEscapesAndRaw) {
+  struct Case {
+    std::uint32_t escapes;
+    bool raw;
+  };
+  for (const Case& c : {Case{639, false}, Case{640, false}, Case{641, true}, Case{1024, true}}) {
+    Words words;
+    for (int tile = 0; tile < 20; ++tile) {
+      const Words more = wordsWithEscapes(random_, c.escapes);
+      words.insert(words.end(), more.begin(), more.end());
+    }
+    for (const Format& format : kFormats) {
+      SCOPED_TRACE(::testing::Message() << format << " escapes " << c.escapes);
+      const EncodeResult result = roundTripWithPools(format, words);
+      EXPECT_EQ(result.rawTiles, c.raw ? 20U : 0U);
+      EXPECT_EQ(result.escapes, c.raw ? 0U : 20U * c.escapes);
+      // At 639 the regions of the three groups are rounded up to the same.
+      EXPECT_EQ(result.extraBytes, 20U * 640U);
+    }
+  }
+}
+
+TEST_F(Bound, AlternatingRawAndEmptyTiles) {
+  Words words(64 * kTileElements);
+  for (std::uint32_t tile = 0; tile < 64; tile += 2) {
+    random_.fill(
+        std::as_writable_bytes(std::span(words).subspan(tile * kTileElements, kTileElements)));
+  }
+  for (const Format& format : kFormats) {
+    SCOPED_TRACE(format.name);
+    const EncodeResult result = roundTripWithPools(format, words);
+    EXPECT_EQ(result.rawTiles, 32U);
+    EXPECT_EQ(result.emptyTiles, 32U);
+  }
+}
+
+TEST_F(Bound, OneElement) {
+  for (const Format& format : kFormats) {
+    SCOPED_TRACE(format.name);
+    const EncodeResult result =
+        roundTripWithPools(format, Words{static_cast<std::uint32_t>(random_())});
+    EXPECT_EQ(result.frameBytes(), 256U);
+  }
+}
+
+}  // namespace
+}  // namespace zipccl::codec::testing
