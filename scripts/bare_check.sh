@@ -18,7 +18,7 @@ fi
 # A mount namespace of its own: whatever ends this script, its mounts end with it.
 if [ -z "${ZIPCCL_BARE_NAMESPACE:-}" ]; then
   export ZIPCCL_BARE_NAMESPACE=1
-  exec unshare --mount --propagation private "$0" "$@"
+  exec unshare --mount --propagation private "$PWD/scripts/bare_check.sh" "$@"
 fi
 
 require debootstrap=debootstrap git=git
@@ -40,10 +40,11 @@ trap 'exit 130' INT TERM
 
 # The first Debian mirror that this host uses for bookworm, from either style of list.
 hostMirror() {
-  cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+  find -L /etc/apt -maxdepth 2 \( -name '*.list' -o -name '*.sources' \) -exec cat {} + |
     awk '/^deb .*[[:space:]]bookworm[[:space:]]/ {
            for (i = 2; i <= NF; ++i) if ($i ~ /^[a-z+]+:\/\//) { print $i; exit }
          }
+         /^$/ { uri = "" }
          tolower($1) == "uris:" { uri = $2 }
          tolower($1) == "suites:" { for (i = 2; i <= NF; ++i) if ($i == "bookworm") { print uri; exit } }'
 }
@@ -71,7 +72,7 @@ copySettings() {
     fi
   done
   # Hooks of the host's own packages call programs that a bare system does not have.
-  grep -lE '^[^/#]*(Invoke|Update-Hook|dep11)' "$root"/etc/apt/apt.conf.d/* 2>/dev/null | xargs -r rm -f
+  grep -rlE '^[^/#]*(Invoke|dep11)' "$root/etc/apt/apt.conf.d" | xargs -r rm -f || true
 }
 
 inside() { # command...

@@ -12,4 +12,4 @@ cd "$(dirname "$0")/.."
 require $packagesToTest
 configure
 build
-ctest --test-dir "$buildFolder" --output-on-failure --no-tests=error --parallel "$jobs" "$@"
+ctest --test-dir "$buildFolder" --output-on-failure --no-tests=error --parallel "$jobs" "$@" || exit 1

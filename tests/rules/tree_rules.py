@@ -9,6 +9,7 @@ import argparse
 import dataclasses
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -37,15 +38,16 @@ class Tree:
         self.paths = sorted(self._list())
 
     def _list(self):
-        listed = subprocess.run(
-            ["git", "-C", str(self.root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            capture_output=True,
-            check=False,
-        )
         # A folder inside some other checkout is not what that checkout tracks.
-        if listed.returncode == 0 and (self.root / ".git").exists():
-            names = [name for name in listed.stdout.decode().split("\0") if name]
-            return [name for name in names if (self.root / name).is_file()]
+        if shutil.which("git") and (self.root / ".git").exists():
+            listed = subprocess.run(
+                ["git", "-C", str(self.root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                capture_output=True,
+                check=False,
+            )
+            if listed.returncode == 0:
+                names = [name for name in listed.stdout.decode().split("\0") if name]
+                return [name for name in names if (self.root / name).is_file()]
         return [
             path.relative_to(self.root).as_posix()
             for path in self.root.rglob("*")
