@@ -78,8 +78,8 @@ enum class DecodeStatus : std::uint8_t {
 [[nodiscard]] std::uint64_t steadyPoolBytes(Datatype datatype, Layout layout,
                                             std::uint64_t elementCount, std::uint64_t extraBytes);
 
-/// Size of the static part: a pure function of `spec`. Throws Error(kInvalidArgument) when `spec` is
-/// not a valid one.
+/// Size of the static part: a pure function of `spec`. Throws Error(kInvalidArgument) when `spec`
+/// is not a valid one.
 [[nodiscard]] std::uint64_t staticBytes(const FrameSpec& spec);
 
 /// What an encoder made of its input.
@@ -102,8 +102,9 @@ struct EncodeResult {
 /// `frame`: the static part, directly followed by the dynamic part.
 ///
 /// `frame` needs maxFrameBytes bytes (fewer do when the frame turns out smaller: Error
-/// (kInvalidArgument) otherwise, with both sizes) and no particular alignment; neither does `source`.
-/// The buffers must not overlap. Every byte of the frame is written, so equal inputs give equal frames.
+/// (kInvalidArgument) otherwise, with both sizes) and no particular alignment; neither does
+/// `source`. The buffers must not overlap. Every byte of the frame is written, so equal inputs give
+/// equal frames.
 EncodeResult encode(const FrameSpec& spec, const void* source, std::span<std::byte> frame,
                     const ApplicationWords& application = {});
 
@@ -122,9 +123,9 @@ struct FrameHeader {
                                       FrameHeader& header) noexcept;
 
 /// Decodes a frame whose parts may lie in different buffers. `expected` is what was agreed; a frame
-/// that says otherwise gives kSpecMismatch (`expected.checksum` is not compared). `output` must hold
-/// elementCount elements, with any alignment, and must not overlap the frame. Reads and writes nothing
-/// out of bounds, whatever the bytes.
+/// that says otherwise gives kSpecMismatch (`expected.checksum` is not compared). `output` must
+/// hold elementCount elements, with any alignment, and must not overlap the frame. Reads and writes
+/// nothing out of bounds, whatever the bytes.
 [[nodiscard]] DecodeStatus decode(const FrameSpec& expected, std::span<const std::byte> staticPart,
                                   std::span<const std::byte> dynamicPart,
                                   std::span<std::byte> output) noexcept;

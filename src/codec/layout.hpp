@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where every byte of a frame stands: the constants and offset arithmetic of docs/format.md, sections
-// 2 to 7, shared by the host codecs and the GPU kernels. No other file computes an offset.
+// Where every byte of a frame stands: the constants and offset arithmetic of docs/format.md,
+// sections 2 to 7, shared by the host codecs and the GPU kernels. No other file computes an offset.
 
 #pragma once
 
