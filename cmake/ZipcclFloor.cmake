@@ -10,18 +10,18 @@
 #       what users of the product include as <zipccl/codec.hpp> too
 
 # zipccl_add_floor(NAME <floor> [SHARED <target>] [SOURCES <file>...] [PUBLIC_HEADERS <file>...]
-#                  [USES <floor>...] [LIBS <target>...])
+#                  [USES <floor>...] [LIBS <target>...] [PUBLIC_LIBS <target>...])
 #
 # Adds the static library zipccl_<floor> from the sources in src/<floor>, or with SHARED the shared library
 # <target>, which shows its public headers and nothing of the floors below.
 #
 # PUBLIC_HEADERS: its files of include/zipccl/, by name, or the absolute path of a generated one.
 # USES: the floors whose headers it may include, and by them whatever they use.
-# LIBS: other libraries, for its own sources only.
+# LIBS: other libraries, for its own sources only; PUBLIC_LIBS: those that its headers include too.
 #
 # A static floor without sources is an interface library, so that its headers can stand before its sources.
 function(zipccl_add_floor)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;SHARED" "SOURCES;PUBLIC_HEADERS;USES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;SHARED" "SOURCES;PUBLIC_HEADERS;USES;LIBS;PUBLIC_LIBS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME)
     message(FATAL_ERROR "zipccl_add_floor: bad arguments: ${ARGV}")
   endif()
@@ -49,7 +49,7 @@ function(zipccl_add_floor)
   if(arg_SHARED)
     set(target ${arg_SHARED})
     add_library(${target} SHARED ${arg_SOURCES})
-    target_link_libraries(${target} PRIVATE zipccl_build_options ${arg_USES} ${arg_LIBS})
+    target_link_libraries(${target} PRIVATE zipccl_build_options ${arg_USES} ${arg_LIBS} ${arg_PUBLIC_LIBS})
     target_include_directories(
       ${target}
       PRIVATE "${floorRoot}"
@@ -64,7 +64,7 @@ function(zipccl_add_floor)
     else()
       add_library(${target} INTERFACE)
     endif()
-    target_link_libraries(${target} ${scope} ${arg_USES})
+    target_link_libraries(${target} ${scope} ${arg_USES} ${arg_PUBLIC_LIBS})
     target_include_directories(${target} ${scope} "$<BUILD_INTERFACE:${floorRoot};${publicRoot}>")
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_NAME})
     add_library(zipccl::${arg_NAME} ALIAS ${target})

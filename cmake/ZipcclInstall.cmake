@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `cmake --install` puts in place: libzipccl.so and the codec as static libraries, their headers, the
-# CMake package (targets zipccl::zipccl and zipccl::codec) and zipccl.pc.
+# What `cmake --install` puts in place: libzipccl.so, the codecs as static libraries, their headers, the CMake
+# package (targets zipccl::zipccl, zipccl::codec and, from a build with CUDA, zipccl::gpu) and zipccl.pc.
 
 include(CMakePackageConfigHelpers)
 
@@ -9,6 +9,11 @@ set(packageDir "${CMAKE_INSTALL_LIBDIR}/cmake/zipccl")
 
 install(TARGETS zipccl zipccl_codec zipccl_base EXPORT zipcclTargets)
 install(EXPORT zipcclTargets NAMESPACE zipccl:: DESTINATION "${packageDir}")
+if(ZIPCCL_HAS_CUDA)
+  # Apart, so that a user who has no CUDA toolkit can still use the rest.
+  install(TARGETS zipccl_gpu EXPORT zipcclGpuTargets)
+  install(EXPORT zipcclGpuTargets NAMESPACE zipccl:: DESTINATION "${packageDir}")
+endif()
 
 get_property(publicHeaders GLOBAL PROPERTY ZIPCCL_PUBLIC_HEADERS)
 install(FILES ${publicHeaders} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zipccl")

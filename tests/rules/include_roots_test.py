@@ -63,10 +63,10 @@ class IncludeRootsTest(unittest.TestCase):
 
     def test_every_public_header(self):
         owners = BUILD["publicHeaders"]
-        self.assertEqual(
-            sorted(name for name in owners if name != "version.h"),
-            sorted(pathlib.PurePosixPath(path).name for path in headers("include/zipccl/")),
-        )
+        present = {pathlib.PurePosixPath(path).name for path in headers("include/zipccl/")}
+        # Without CUDA there is no gpu floor to own the GPU's header.
+        optional = set() if BUILD["cuda"] else {"gpu_codec.hpp"}
+        self.assertEqual(set(owners) - {"version.h"}, present - optional)
         for header, owner in owners.items():
             for floor in TARGETS:
                 with self.subTest(floor=floor, header=header):
