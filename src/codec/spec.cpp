@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "codec/header_check.hpp"
 
 namespace zipccl::codec {
 namespace {
@@ -25,14 +26,6 @@ FrameLayout checkedLayoutWithoutPool(Datatype datatype, Layout layout, std::uint
 }
 
 }  // namespace
-
-bool isValidLayout(Datatype datatype, Layout layout) noexcept {
-  return layout == Layout::kNarrow || (layout == Layout::kWide && datatype == Datatype::kFloat32);
-}
-
-bool isValidPool(const FrameLayout& layout, std::uint64_t poolBytes) noexcept {
-  return poolBytes % kSectionAlignment == 0 && poolBytes <= layout.maxExtraBytes;
-}
 
 FrameLayout checkedLayout(const FrameSpec& spec) {
   const FrameLayout layout =

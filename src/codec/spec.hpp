@@ -9,12 +9,6 @@
 
 namespace zipccl::codec {
 
-/// Whether frames of this datatype may have this layout, both being named by the format.
-[[nodiscard]] bool isValidLayout(Datatype datatype, Layout layout) noexcept;
-
-/// Whether `poolBytes` may be the pool size of a frame with this layout.
-[[nodiscard]] bool isValidPool(const FrameLayout& layout, std::uint64_t poolBytes) noexcept;
-
 /// The layout of a frame that `spec` describes. Throws Error(kInvalidArgument) when `spec` is not
 /// valid.
 [[nodiscard]] FrameLayout checkedLayout(const FrameSpec& spec);

@@ -31,6 +31,12 @@ inline constexpr std::int32_t kOctavesBelowLaneSum = 10;
 /// choice costs less than 0.0004 bits a value over the best window, whatever sigma.
 inline constexpr std::uint32_t kWindowRounding = 5872026;
 
+/// The same for the sums of 16 of a lane's values, which is what the GPU's encoder adds up: the sum
+/// stands one octave lower, and the logarithm of a mean of 16 falls short by 0.01 more. Half of the
+/// values estimate sigma within 3.5 %; the choice costs less than 0.003 bits a value.
+inline constexpr std::int32_t kOctavesBelowHalfLaneSum = 9;
+inline constexpr std::uint32_t kHalfLaneWindowRounding = 5955912;
+
 /// Whether a lane whose sum has these bits takes part in the estimate: not when all its values are
 /// zero, and not when one is infinite or NaN or the sum overflows.
 ZIPCCL_HOST_DEVICE constexpr bool isMeasurableLane(std::uint32_t laneBits) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A frame as kernels see it: one pointer a section, made on the host from codec/layout.hpp.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codec/layout.hpp"
+
+namespace zipccl::gpu {
+
+/// Pointers into a frame whose static and dynamic part may lie apart. `Byte` is std::byte or const
+/// std::byte. Plain data, passed to kernels by value.
+template <typename Byte>
+struct FrameView {
+  Byte* header;
+  Byte* descriptors;
+  Byte* groups;
+  Byte* tiles;
+  Byte* tail;
+  Byte* pool;
+  Byte* dynamic;  ///< where extra space from poolBytes on stands
+  std::uint64_t poolBytes;
+  std::uint64_t extraLimit;  ///< bytes of extra space that may be touched: pool and dynamic part
+  std::uint64_t tileCount;
+  std::uint64_t groupCount;
+  std::uint64_t tailBytes;
+
+  /// The byte at `offset` of extra space; a region may begin in the pool and end in the dynamic
+  /// part.
+  __device__ __forceinline__ Byte* extra(std::uint64_t offset) const {
+    return offset < poolBytes ? pool + offset : dynamic + (offset - poolBytes);
+  }
+};
+
+template <typename Byte>
+FrameView<Byte> makeFrameView(const codec::FrameLayout& f, Byte* staticPart, Byte* dynamicPart,
+                              std::uint64_t dynamicCapacity) {
+  return {staticPart,
+          staticPart + f.descriptorsAt,
+          staticPart + f.groupsAt,
+          staticPart + f.tilesAt,
+          staticPart + f.tailAt,
+          staticPart + f.poolAt,
+          dynamicPart,
+          f.poolBytes,
+          f.poolBytes + dynamicCapacity,
+          f.tileCount,
+          f.groupCount,
+          f.tailBytes};
+}
+
+}  // namespace zipccl::gpu

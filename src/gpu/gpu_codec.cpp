@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public face of the codec on the GPU (zipccl/gpu_codec.hpp): checks arguments, then launches.
+
+#include "zipccl/gpu_codec.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+
+#include "base/error.hpp"
+#include "codec/spec.hpp"
+#include "gpu/cuda_check.hpp"
+#include "gpu/launch.hpp"
+
+namespace zipccl::gpu {
+namespace {
+
+constexpr std::uintptr_t kAlignment = 16;
+
+void expectsAligned(const void* pointer, const char* name) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  expects(address % kAlignment == 0, name, " must be 16-byte aligned, but is ",
+          address % kAlignment, " bytes past a multiple of 16");
+}
+
+void expectsBuffer(const void* pointer, const char* name) {
+  expects(pointer != nullptr, name, " must not be null");
+  expectsAligned(pointer, name);
+}
+
+codec::FrameLayout checkedGpuLayout(const codec::FrameSpec& spec) {
+  expects(spec.datatype == codec::Datatype::kBfloat16,
+          "the GPU codec handles bf16 only: use the host codec for fp32");
+  return codec::checkedLayout(spec);
+}
+
+}  // namespace
+
+void initEncodeWorkspace(void* workspace, StreamHandle stream) {
+  expectsBuffer(workspace, "workspace");
+  check(cudaMemsetAsync(workspace, 0, kEncodeWorkspaceBytes, stream),
+        "clearing the encoder's workspace");
+}
+
+void encode(const codec::FrameSpec& spec, const void* source, void* frame,
+            std::uint64_t frameCapacity, std::uint64_t* frameBytes, void* workspace,
+            StreamHandle stream, const LaunchOptions& options) {
+  checkedGpuLayout(spec);
+  expects(!spec.checksum, "the GPU codec does not write checksums: agree on a frame without one");
+  const std::uint64_t needed = codec::maxFrameBytes(spec.datatype, spec.elementCount);
+  expects(frameCapacity >= needed, "a frame of ", spec.elementCount, " elements needs ", needed,
+          " bytes of space, not ", frameCapacity);
+  if (spec.elementCount != 0) expectsBuffer(source, "source");
+  expectsBuffer(frame, "frame");
+  expectsBuffer(workspace, "workspace");
+  const EncodeLaunch launch{spec,
+                            static_cast<const std::byte*>(source),
+                            static_cast<std::byte*>(frame),
+                            frameCapacity,
+                            frameBytes,
+                            workspace,
+                            options.maxBlocks};
+  check(launchEncode(launch, stream), "launching the encoder");
+}
+
+void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
+            std::uint64_t dynamicCapacity, void* output, std::uint32_t* status, StreamHandle stream,
+            const LaunchOptions& options) {
+  checkedGpuLayout(spec);
+  expectsBuffer(staticPart, "staticPart");
+  if (dynamicCapacity != 0) expectsBuffer(dynamicPart, "dynamicPart");
+  if (spec.elementCount != 0) expectsBuffer(output, "output");
+  expects(status != nullptr, "status must not be null");
+  const DecodeLaunch launch{spec,
+                            static_cast<const std::byte*>(staticPart),
+                            static_cast<const std::byte*>(dynamicPart),
+                            dynamicCapacity,
+                            static_cast<std::byte*>(output),
+                            status,
+                            options.maxBlocks};
+  check(launchDecode(launch, stream), "launching the decoder");
+}
+
+codec::DecodeStatus statusOf(std::uint32_t statusWord) noexcept {
+  return statusWord == 0 ? codec::DecodeStatus::kOk
+                         : static_cast<codec::DecodeStatus>(std::countr_zero(statusWord));
+}
+
+}  // namespace zipccl::gpu

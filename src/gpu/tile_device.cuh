@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a warp does to one tile, between registers and the record of docs/format.md: window base
+// from the data, codes, planes, escape masks. The bit arithmetic is codec/tile_bits.hpp; this file
+// adds the instructions that only the device has.
+
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "codec/layout.hpp"
+#include "codec/tile_bits.hpp"
+#include "codec/tile_window.hpp"
+
+namespace zipccl::gpu {
+
+inline constexpr unsigned kFullWarp = 0xFFFFFFFFU;
+
+/// min(pair + addend, limit) in both halves: one instruction on sm_90 and later, a few elsewhere.
+__device__ __forceinline__ std::uint32_t addThenMinPair(std::uint32_t pair, std::uint32_t addend,
+                                                        std::uint32_t limit) {
+  return __viaddmin_u16x2(pair, addend, limit);
+}
+
+/// The window base for kind seven, the same in every lane, from the magnitudes of the odd slots
+/// (codec/tile_window.hpp).
+__device__ __forceinline__ std::uint32_t estimateWindowBase(
+    const std::uint32_t (&words)[codec::kPairWords]) {
+  // An odd slot is the upper half of its pair word; the even slot's bits below it add less than one
+  // unit in the last place.
+  float sum0 = 0.0F;
+  float sum1 = 0.0F;
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; w += 2) {
+    sum0 += fabsf(__uint_as_float(words[w]));
+    sum1 += fabsf(__uint_as_float(words[w + 1]));
+  }
+  const std::uint32_t bits = __float_as_uint(sum0 + sum1);
+  const bool measurable = codec::isMeasurableLane(bits);
+  const unsigned lanes = __ballot_sync(kFullWarp, measurable);
+  // 32 lanes of 31-bit patterns: five bits of each are dropped, so that their sum is their mean.
+  std::uint32_t mean = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
+  if (lanes != kFullWarp) {
+    if (lanes == 0) return 0;
+    mean = static_cast<std::uint32_t>(std::uint64_t{mean} * 32U / __popc(lanes));
+  }
+  const int base = static_cast<int>((mean + codec::kHalfLaneWindowRounding) >> 23) -
+                   codec::kOctavesBelowHalfLaneSum;
+  return static_cast<std::uint32_t>(min(max(base, 0), static_cast<int>(codec::kMaxWindowBase)));
+}
+
+/// Bytes 1 and 3 of a rotated pair word: both exponent fields as a pair.
+__device__ __forceinline__ std::uint32_t rotatedExponents(std::uint32_t rotated) {
+  return __byte_perm(rotated, 0, 0x4341);
+}
+
+__device__ __forceinline__ std::uint32_t rotateLeft1(std::uint32_t word) {
+  return __funnelshift_l(word, word, 1);
+}
+__device__ __forceinline__ std::uint32_t rotateRight1(std::uint32_t word) {
+  return __funnelshift_r(word, word, 1);
+}
+
+__device__ __forceinline__ void codesOfSeven(const std::uint32_t (&words)[codec::kPairWords],
+                                             std::uint32_t base,
+                                             std::uint32_t (&codeWords)[codec::kCodeWords]) {
+  const std::uint32_t addend = ((0U - base) & 0xFFFFU) * codec::kPairOnes;
+  std::uint32_t codes[codec::kPairWords];
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; ++w) {
+    codes[w] = addThenMinPair(rotatedExponents(rotateLeft1(words[w])), addend, codec::kPairEscape);
+  }
+  codec::packCodes(codes, codeWords);
+}
+
+__device__ __forceinline__ void codesOfSixAndZero(const std::uint32_t (&words)[codec::kPairWords],
+                                                  std::uint32_t base,
+                                                  std::uint32_t (&codeWords)[codec::kCodeWords]) {
+  const std::uint32_t addend = ((0U - base) & 0xFFFFU) * codec::kPairOnes;
+  std::uint32_t codes[codec::kPairWords];
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; ++w) {
+    const std::uint32_t exponents = rotatedExponents(rotateLeft1(words[w]));
+    const std::uint32_t capped = addThenMinPair(exponents, addend, 6U * codec::kPairOnes);
+    codes[w] = codec::zeroCodePair(capped, exponents);
+  }
+  codec::packCodes(codes, codeWords);
+}
+
+/// Whether any of the lane's exponent fields is 0.
+__device__ __forceinline__ bool anyZeroExponent(const std::uint32_t (&words)[codec::kPairWords]) {
+  std::uint32_t zeros = 0;
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; ++w) zeros |= 0x80008000U - (words[w] & 0x7F807F80U);
+  return (zeros & 0x80008000U) != 0;
+}
+
+/// How many of the lane's exponent fields are 0.
+__device__ __forceinline__ std::uint32_t zeroExponents(
+    const std::uint32_t (&words)[codec::kPairWords]) {
+  std::uint32_t zeros = 0;
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; ++w) {
+    zeros += ((0x80008000U - (words[w] & 0x7F807F80U)) >> 15) & codec::kPairOnes;
+  }
+  return (zeros & 0xFFFFU) + (zeros >> 16);
+}
+
+/// The sign-mantissa bytes of 16 slots (8 pair words).
+__device__ __forceinline__ uint4 signMantissaBytes(const std::uint32_t* words) {
+  std::uint32_t r[8];
+#pragma unroll
+  for (unsigned w = 0; w < 8; ++w) r[w] = rotateLeft1(words[w]);
+  return make_uint4(__byte_perm(r[0], r[1], 0x6420), __byte_perm(r[2], r[3], 0x6420),
+                    __byte_perm(r[4], r[5], 0x6420), __byte_perm(r[6], r[7], 0x6420));
+}
+
+/// Exclusive prefix sum over the lanes of values below 64; `total` is the sum over all. Votes on
+/// the values' bits have a third of the latency of a scan by shuffles, and escapes a lane are few.
+__device__ __forceinline__ std::uint32_t lanePrefix(std::uint32_t value, std::uint32_t lanesBelow,
+                                                    std::uint32_t& total) {
+  const unsigned bit0 = __ballot_sync(kFullWarp, (value & 1U) != 0);
+  const unsigned bit1 = __ballot_sync(kFullWarp, (value & 2U) != 0);
+  std::uint32_t prefix = __popc(bit0 & lanesBelow) + 2 * __popc(bit1 & lanesBelow);
+  total = __popc(bit0) + 2 * __popc(bit1);
+  unsigned rest = __ballot_sync(kFullWarp, value >= 4);
+  if (rest != 0) {
+#pragma unroll 1
+    for (unsigned plane = 2; plane < 6; ++plane) {
+      const unsigned bits = __ballot_sync(kFullWarp, ((value >> plane) & 1U) != 0);
+      prefix += __popc(bits & lanesBelow) << plane;
+      total += __popc(bits) << plane;
+    }
+  }
+  return prefix;
+}
+
+}  // namespace zipccl::gpu
