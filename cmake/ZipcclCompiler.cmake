@@ -38,3 +38,10 @@ if(ZIPCCL_SANITIZE)
   target_compile_options(zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizeFlags}>")
   target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
 endif()
+
+if(ZIPCCL_COVERAGE)
+  # Atomic counters: ranks are threads.
+  target_compile_options(
+    zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:--coverage;-fprofile-update=atomic>")
+  target_link_options(zipccl_build_options INTERFACE --coverage)
+endif()

@@ -92,7 +92,7 @@ Decision decide(const CallFacts& call, const Profile& profile) noexcept {
 }
 
 std::string describe(const Decision& decision) {
-  const std::string strategy = concat(name(decision.strategy), ": ");
+  std::string strategy = concat(name(decision.strategy), ": ");
   switch (decision.reason) {
     case Reason::kSettingsDiffer:
       return concat(strategy, "settings differ between ranks");
