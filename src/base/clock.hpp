@@ -31,6 +31,13 @@ class Deadline {
     if (timeout.count() < roomMs) atUs_ = startUs + timeout.count() * 1000;
   }
 
+  /// One that has passed already.
+  [[nodiscard]] static Deadline now() noexcept {
+    Deadline deadline;
+    deadline.atUs_ = nowUs();
+    return deadline;
+  }
+
   [[nodiscard]] bool isNever() const noexcept { return atUs_ == kNeverUs; }
   [[nodiscard]] bool hasPassed() const noexcept { return !isNever() && nowUs() >= atUs_; }
 

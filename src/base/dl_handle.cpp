@@ -4,6 +4,8 @@
 
 #include "base/dl_handle.hpp"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -63,6 +65,17 @@ void* DlHandle::requireSymbol(const char* name) const {
     fail(ErrorCode::kSystemError, "no symbol ", name, ": ", loaderWords());
   }
   return address;
+}
+
+std::string folderOfImage(const void* address) {
+  Dl_info info = {};
+  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
+  std::filesystem::path path = info.dli_fname;
+  // The loader knows a program by its first argument, which need not be a path.
+  if (!path.has_parent_path()) path = "/proc/self/exe";
+  std::error_code error;
+  path = std::filesystem::canonical(path, error);
+  return error ? std::string() : path.parent_path().string();
 }
 
 }  // namespace zipccl

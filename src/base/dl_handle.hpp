@@ -60,4 +60,8 @@ class DlHandle {
   void* handle_ = nullptr;
 };
 
+/// The folder, as an absolute path, of the program or library whose code or data stands at
+/// `address`. Empty if it cannot be told.
+[[nodiscard]] std::string folderOfImage(const void* address);
+
 }  // namespace zipccl

@@ -21,6 +21,7 @@ namespace zipccl {
 namespace {
 
 constexpr std::string_view kPrefix = "ZIPCCL_";
+constexpr std::string_view kTestPrefix = "ZIPCCL_TEST_";
 
 constexpr std::array kLogLevels = {LogLevel::kNone, LogLevel::kVersion, LogLevel::kWarn,
                                    LogLevel::kInfo, LogLevel::kTrace};
@@ -446,6 +447,7 @@ ParsedSettings parseSettings(const std::map<std::string, std::string>& variables
     const auto* const spec = std::find_if(kSpecs.begin(), kSpecs.end(),
                                           [&](const SettingSpec& s) { return s.name == name; });
     if (spec == kSpecs.end()) {
+      if (name.starts_with(kTestPrefix)) continue;
       const std::string_view nearest = nearestName(name);
       parsed.problems.push_back(concat(name, " is not a setting of ZipCCL and is ignored",
                                        nearest.empty() ? "" : "; did you mean ", nearest,

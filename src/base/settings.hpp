@@ -85,8 +85,9 @@ struct ParsedSettings {
 };
 
 /// Makes settings from variables. Where a value is not accepted the default stays and a problem is
-/// noted; so it is for a variable that starts with ZIPCCL_ and is none of settingSpecs(). An empty
-/// value counts as unset; other variables are ignored. Never throws but for lack of memory.
+/// noted; so it is for a variable that starts with ZIPCCL_ and is none of settingSpecs(), but for
+/// those of tests, ZIPCCL_TEST_. An empty value counts as unset; other variables are ignored. Never
+/// throws but for lack of memory.
 [[nodiscard]] ParsedSettings parseSettings(const std::map<std::string, std::string>& variables);
 
 /// parseSettings() of the process's environment.

@@ -4,7 +4,8 @@
 // finds the post by its place in that lane, copies the bytes without holding the lock, and marks it
 // taken. Collective operations are sets of such messages in lanes of their own. One lock guards all
 // posts; it is never held while bytes are copied. Each rank sleeps on a condition variable of its
-// own.
+// own. A rank that waits for one operation takes what arrives for all that it has in flight, so
+// that ranks may finish their operations in different orders.
 
 #include "transport/local_transport.hpp"
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "transport/rank_list.hpp"
 
 namespace zipccl::transport {
 
@@ -84,19 +86,11 @@ struct Lane {
   void remove(Post* post) { std::erase(offered, post); }
 };
 
-std::string listRanks(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    out += concat(i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
-  }
-  return out;
-}
-
 void copyBytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
+
+class LocalOperation;
 
 }  // namespace
 
@@ -108,6 +102,7 @@ class LocalState {
         wakeUps(static_cast<std::size_t>(ranks)),
         wasHandedOut(static_cast<std::size_t>(ranks)),
         hasLeft(static_cast<std::size_t>(ranks)),
+        inFlight(static_cast<std::size_t>(ranks)),
         lanes_(2 * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
 
   [[nodiscard]] Lane& lane(LaneKind kind, int sender, int receiver) {
@@ -157,6 +152,7 @@ class LocalState {
   std::vector<std::condition_variable> wakeUps;
   std::vector<bool> wasHandedOut;
   std::vector<bool> hasLeft;
+  std::vector<std::vector<LocalOperation*>> inFlight;  // by rank, in the order of their start
 
  private:
   struct Failure {
@@ -195,6 +191,7 @@ class LocalOperation final : public Operation {
   /// Offers all messages at once; none may be added later.
   void start() {
     const std::lock_guard lock(state_->mutex);
+    own().reserve(own().size() + 1);
     for (const Post& post : posts_) {
       std::vector<Post*>& offered = state_->lane(laneOf(kind_), rank_, post.receiver).offered;
       offered.reserve(offered.size() + posts_.size());
@@ -208,6 +205,7 @@ class LocalOperation final : public Operation {
     for (Expected& expected : expected_) {
       expected.sequence = state_->lane(laneOf(kind_), expected.sender, rank_).nextReceive++;
     }
+    own().push_back(this);
   }
 
   [[nodiscard]] bool progress(bool mayBlock) override {
@@ -219,14 +217,15 @@ class LocalOperation final : public Operation {
         withdraw(lock);
         throw state_->errorFor(rank_);
       }
-      takeOffers();
-      if (!ready_.empty()) {
-        copyReady(lock);
+      if (takeAllOffers(lock)) {
         isTooLate = false;
         continue;
       }
       if (state_->hasFailed.load(std::memory_order_relaxed)) continue;
-      if (isComplete()) return true;
+      if (isComplete()) {
+        std::erase(own(), this);
+        return true;
+      }
       if (failOnLostPeer() || (isTooLate && failOnTimeout())) continue;
       if (!mayBlock) return false;
       std::condition_variable& wakeUp = state_->wakeUps[static_cast<std::size_t>(rank_)];
@@ -253,6 +252,25 @@ class LocalOperation final : public Operation {
 
  private:
   using Ready = std::pair<Expected*, Post*>;
+
+  /// The operations that this rank has in flight.
+  [[nodiscard]] std::vector<LocalOperation*>& own() const {
+    return state_->inFlight[static_cast<std::size_t>(rank_)];
+  }
+
+  /// Copies what has been offered to any operation of this rank. Returns whether there was
+  /// something.
+  bool takeAllOffers(std::unique_lock<std::mutex>& lock) {
+    bool hasCopied = false;
+    // Only this rank's thread changes the list, so it stays the same while the lock is released.
+    for (LocalOperation* operation : own()) {
+      operation->takeOffers();
+      if (operation->ready_.empty()) continue;
+      operation->copyReady(lock);
+      hasCopied = true;
+    }
+    return hasCopied;
+  }
 
   /// Moves the offers that match what is expected to ready_; fails the world on one that does not
   /// fit.
@@ -356,6 +374,7 @@ class LocalOperation final : public Operation {
 
   /// Takes back what is offered and waits for copies under way: no buffer is touched afterwards.
   void withdraw(std::unique_lock<std::mutex>& lock) {
+    std::erase(own(), this);
     for (Post& post : posts_) {
       if (post.state == Post::State::kOffered) {
         state_->lane(laneOf(kind_), rank_, post.receiver).remove(&post);

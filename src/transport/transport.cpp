@@ -43,10 +43,10 @@ Transport::Transport(int rank, int rankCount)
           " ranks");
 }
 
-void Transport::throwIfFailed() const {
-  if (!hasFailed()) [[likely]]
-    return;
-  if (std::optional<Error> error = failure()) throw *error;
+void Transport::throwIfFailed() {
+  if (!hasFailed()) return;
+  doSpreadFailure();
+  if (const std::optional<Error> error = failure()) throw *error;
 }
 
 void Transport::checkAllGather(const void* send, const void* receive, std::size_t bytesPerRank) {

@@ -12,7 +12,7 @@
 //    started, and apart from collective operations. A message of zero bytes is a message: the other
 //    side must name it too.
 //  - Several operations may be in flight. They may be finished in any order, which may differ from
-//    rank to rank.
+//    rank to rank: a rank inside a call makes progress with all of its operations.
 
 #pragma once
 
@@ -233,7 +233,9 @@ class Transport {
   virtual void doAllGatherControl(std::span<const std::byte> mine, std::span<std::byte> all,
                                   std::chrono::milliseconds timeout) = 0;
   virtual void doAbort(std::string_view reason) noexcept = 0;
-  void throwIfFailed() const;
+  // Called on the thread that uses the transport, before the sticky error is thrown again.
+  virtual void doSpreadFailure() noexcept {}
+  void throwIfFailed();
   void checkAllGather(const void* send, const void* receive, std::size_t bytesPerRank);
   void countAllGather(std::size_t bytesPerRank) noexcept;
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finding and loading the MPI plugin, and the end of MPI.
+
+#include "transport/mpi_library.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "base/dl_handle.hpp"
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "transport/mpi_transport.hpp"
+
+namespace zipccl::transport {
+
+namespace {
+
+constexpr char kInstallFolder[] = ZIPCCL_INSTALL_LIBDIR;
+constexpr char kRelativeFolder[] = ZIPCCL_RELATIVE_LIBDIR;
+
+using PluginEntry = const ZipcclMpiFunctions* (*)();
+
+const ZipcclMpiFunctions& loadPlugin() {
+  // MPI loads components of its own, some of which look for MPI's symbols globally.
+  constexpr int kFlags = RTLD_NOW | RTLD_GLOBAL;
+  std::string tried;
+  for (const std::string& path : mpiPluginCandidates()) {
+    std::string reason;
+    const bool isPath = path.find('/') != std::string::npos;
+    const bool exists = !isPath || ::access(path.c_str(), F_OK) == 0;
+    std::optional<DlHandle> plugin;
+    if (exists) plugin = DlHandle::tryOpen(path, kFlags, &reason);
+    if (!plugin) {
+      if (isPath && exists) {
+        fail(ErrorCode::kSystemError, "the MPI plugin ", path, " cannot be loaded: ", reason,
+             ". Install the MPI that it was built against (Debian: openmpi-bin), or build ZipCCL "
+             "again with the MPI of this machine");
+      }
+      tried += concat(tried.empty() ? "" : ", ", path);
+      continue;
+    }
+    const ZipcclMpiFunctions* functions = plugin->symbol<PluginEntry>(kMpiPluginSymbol)();
+    expects(functions->version == kMpiPluginVersion &&
+                functions->structBytes == sizeof(ZipcclMpiFunctions),
+            ErrorCode::kSystemError, "the MPI plugin ", path, " has version ", functions->version,
+            ", this ZipCCL needs version ", kMpiPluginVersion, ": install both from one build");
+    plugin->leaveLoaded();
+    logInfo(LogSubsystem::kInit, "MPI plugin ", path);
+    return *functions;
+  }
+  fail(
+      ErrorCode::kSystemError, "there is no MPI plugin ", kMpiPluginFile, ": tried ", tried,
+      ". Build ZipCCL where an MPI is installed (Debian: libopenmpi-dev), or let ZIPCCL_PLUGIN_DIR "
+      "name the folder that has it");
+}
+
+}  // namespace
+
+std::vector<std::string> mpiPluginCandidates() {
+  std::vector<std::string> folders;
+  if (!settings().pluginDirectory.empty()) folders.push_back(settings().pluginDirectory);
+  const std::string own = folderOfImage(&kInstallFolder);
+  if (!own.empty()) {
+    folders.push_back(own);
+    folders.push_back(concat(own, "/../", kRelativeFolder));
+  }
+  folders.emplace_back(kInstallFolder);
+  std::vector<std::string> files;
+  for (const std::string& folder : folders) {
+    std::string file = concat(folder, '/', kMpiPluginFile);
+    if (std::find(files.begin(), files.end(), file) == files.end())
+      files.push_back(std::move(file));
+  }
+  files.emplace_back(kMpiPluginFile);
+  return files;
+}
+
+MpiLibrary::MpiLibrary(const ZipcclMpiFunctions& functions) : functions_(functions) {
+  int didInitialise = 0;
+  int wasFinalised = 0;
+  check(functions_.initialise(&didInitialise, &wasFinalised), "MPI_Init_thread");
+  expects(wasFinalised == 0, ErrorCode::kSystemError,
+          "MPI was finalised before, so no MPI transport can be made any more");
+  didInitialise_ = didInitialise != 0;
+  char version[256] = {};
+  functions_.libraryVersion(version, sizeof(version));
+  logInfo(LogSubsystem::kInit, version, didInitialise_ ? ", initialised here" : "");
+}
+
+std::shared_ptr<MpiLibrary> MpiLibrary::ofPlugin() {
+  static std::shared_ptr<MpiLibrary>& library = *new std::shared_ptr<MpiLibrary>();
+  if (library == nullptr) {
+    library = std::make_shared<MpiLibrary>(loadPlugin());
+    std::atexit([] { library->finaliseAtExit(); });
+  }
+  return library;
+}
+
+std::string MpiLibrary::textOf(int error) const {
+  char text[512] = {};
+  functions_.errorText(error, text, sizeof(text));
+  return text[0] == '\0' ? concat("MPI error ", error) : text;
+}
+
+void MpiLibrary::check(int error, std::string_view call, SourceLocation where) const {
+  if (error == 0) return;
+  throw Error(ErrorCode::kSystemError, concat(call, " failed: ", textOf(error)), where);
+}
+
+void MpiLibrary::retire(std::unique_ptr<MpiCommunicators> communicators, bool hasFailed) noexcept {
+  --transportCount_;
+  if (hasFailed) {
+    // Nobody answers for a failed transport: its communicators stay as they are.
+    hasFailed_ = true;
+    static_cast<void>(communicators.release());
+    return;
+  }
+  try {
+    retired_.reserve(retired_.size() + 1);
+    retired_.push_back(std::move(communicators));
+  } catch (const std::exception&) {
+    static_cast<void>(communicators.release());
+  }
+}
+
+bool MpiLibrary::isFreeable(MpiCommunicators& communicators) {
+  for (const std::unique_ptr<MpiNoticeSend>& send : communicators.notices) {
+    if (send->isDone) continue;
+    int isDone = 0;
+    std::uint64_t bytes = 0;
+    check(functions_.testRequest(&send->request, &isDone, &bytes), "MPI_Test");
+    send->isDone = isDone != 0;
+    if (!send->isDone) return false;
+  }
+  for (;;) {
+    MpiNotice notice;
+    std::uint64_t bytes = sizeof(notice);
+    int source = -1;
+    check(functions_.receiveAny(&communicators.control, kMpiNoticeTag, &notice, &bytes, &source),
+          "MPI_Recv");
+    if (source < 0) break;
+    if (bytes == sizeof(notice) && notice.magic == MpiNotice::kMagic &&
+        notice.kind == MpiNotice::Kind::kLeaving) {
+      communicators.hasLeft[static_cast<std::size_t>(source)] = true;
+    }
+  }
+  return std::all_of(communicators.hasLeft.begin(), communicators.hasLeft.end(),
+                     [](bool hasLeft) { return hasLeft; });
+}
+
+void MpiLibrary::sweep() {
+  for (std::size_t i = 0; i < retired_.size();) {
+    if (!isFreeable(*retired_[i])) {
+      ++i;
+      continue;
+    }
+    check(functions_.freeComm(&retired_[i]->data), "MPI_Comm_free");
+    check(functions_.freeComm(&retired_[i]->control), "MPI_Comm_free");
+    retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void MpiLibrary::finaliseAtExit() noexcept {
+  int isFinalised = 0;
+  if (!canFinalise() || functions_.isFinalised(&isFinalised) != 0 || isFinalised != 0) return;
+  functions_.finalise();
+}
+
+}  // namespace zipccl::transport

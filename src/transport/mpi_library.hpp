@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The MPI of this process, as the MPI transports share it: the plugin's functions, whether MPI was
+// initialised here, and the communicators of transports that are gone.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "transport/mpi/mpi_functions.hpp"
+
+namespace zipccl::transport {
+
+/// What ranks tell each other outside the data: failures, departures, and where they are.
+/// Every message has this one form and size.
+struct MpiNotice {
+  enum class Kind : std::uint32_t { kFailure = 1, kLeaving = 2, kQuestion = 3, kAnswer = 4 };
+
+  static constexpr std::uint32_t kMagic = 0x5A434D31;  // "ZCM1"
+
+  std::uint32_t magic = kMagic;
+  Kind kind = Kind::kFailure;
+  std::int32_t code = 0;                    ///< kFailure: the ErrorCode for the involved ranks
+  std::int32_t involved[3] = {-1, -1, -1};  ///< kFailure: ranks
+  std::uint64_t collectiveCount = 0;        ///< collective operations that the sender has started
+  std::uint64_t sentCount = 0;      ///< messages that the sender has started to the receiver
+  std::uint64_t receivedCount = 0;  ///< messages that the sender has started to take from it
+  char text[464] = {};              ///< kFailure: with a closing zero
+};
+static_assert(sizeof(MpiNotice) == 512);
+
+/// A notice on its way. MPI may read it until the request is done.
+struct MpiNoticeSend {
+  MpiNotice notice;
+  ZipcclMpiHandle request = {};
+  bool isDone = false;
+};
+
+inline constexpr int kMpiDataTag = 1;
+inline constexpr int kMpiControlTag = 2;
+inline constexpr int kMpiNoticeTag = 3;
+
+/// The communicators of one transport, and what is needed to know when they may be freed: MPI may
+/// give a freed one's number to the next, which would then get the messages that were still on
+/// their way. So they are kept until every rank has said that it leaves.
+struct MpiCommunicators {
+  ZipcclMpiHandle data = {};
+  ZipcclMpiHandle control = {};
+  std::vector<bool> hasLeft;  ///< by rank; the own one is true
+  std::vector<std::unique_ptr<MpiNoticeSend>> notices;
+};
+
+/// Not thread-safe, as MPI itself here.
+class MpiLibrary {
+ public:
+  /// Initialises MPI if nobody has. Throws Error(kSystemError).
+  explicit MpiLibrary(const ZipcclMpiFunctions& functions);
+
+  /// The library over the plugin, loaded at the first call and never destroyed; at exit it
+  /// finalises MPI as loadMpiTransport() says.
+  [[nodiscard]] static std::shared_ptr<MpiLibrary> ofPlugin();
+
+  [[nodiscard]] const ZipcclMpiFunctions& functions() const noexcept { return functions_; }
+
+  /// Throws Error(kSystemError) with MPI's words unless `error` is 0.
+  void check(int error, std::string_view call,
+             SourceLocation where = SourceLocation::current()) const;
+  [[nodiscard]] std::string textOf(int error) const;
+
+  void addTransport() noexcept { ++transportCount_; }
+
+  /// Takes over what a transport leaves behind. Never throws; what cannot be kept is leaked.
+  void retire(std::unique_ptr<MpiCommunicators> communicators, bool hasFailed) noexcept;
+
+  /// Frees the communicators that every rank has left. Does not wait.
+  void sweep();
+
+  /// Whether MPI can be finalised without risk of a hang.
+  [[nodiscard]] bool canFinalise() const noexcept {
+    return didInitialise_ && !hasFailed_ && transportCount_ == 0;
+  }
+  void finaliseAtExit() noexcept;
+
+ private:
+  [[nodiscard]] bool isFreeable(MpiCommunicators& communicators);
+
+  const ZipcclMpiFunctions& functions_;
+  bool didInitialise_ = false;
+  bool hasFailed_ = false;
+  int transportCount_ = 0;
+  std::vector<std::unique_ptr<MpiCommunicators>> retired_;
+};
+
+}  // namespace zipccl::transport

@@ -1,0 +1,849 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The MPI transport. Data travels by MPI's own non-blocking operations on one communicator; notices
+// of failure and departure by small messages on another, which every wait polls. So a wait ends
+// when its operation is complete, when this rank or another has failed, when a rank that is needed
+// has left, or when the time is up; then the ranks are asked where they are, so that the error can
+// name the missing.
+
+#include "transport/mpi_transport.hpp"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "base/text.hpp"
+#include "transport/mpi_library.hpp"
+#include "transport/rank_list.hpp"
+
+namespace zipccl::transport {
+
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+/// From this size on a blocking all-gather is MPI_Allgather itself.
+constexpr std::size_t kBlockingAllGatherBytes = std::size_t{1} << 20;
+
+/// How long the ranks have to answer where they are once the time is up.
+constexpr Milliseconds kAnswerTime{300};
+
+/// How long operations in flight have to end after a failure, and notices to leave at the end.
+constexpr Milliseconds kDrainTime{200};
+
+/// Gives the core away between looks at MPI: at once for other ranks of this machine, and by
+/// sleeping where nothing has happened for long.
+class Pause {
+ public:
+  void reset() noexcept {
+    count_ = 0;
+    sinceUs_ = 0;
+    isLong_ = false;
+  }
+
+  void operator()() noexcept {
+    if (++count_ < kSpinCount) return;
+    if (sinceUs_ == 0) sinceUs_ = nowUs();
+    if (count_ % 64 == 0) isLong_ = nowUs() - sinceUs_ > kYieldUs;
+    if (isLong_) {
+      const timespec nap = {.tv_sec = 0, .tv_nsec = 100'000};
+      ::nanosleep(&nap, nullptr);
+    } else {
+      ::sched_yield();
+    }
+  }
+
+  /// Whether it is time for the rarer looks.
+  [[nodiscard]] bool isDue() const noexcept { return isLong_ || count_ % 16 == 0; }
+
+ private:
+  static constexpr std::uint64_t kSpinCount = 32;
+  static constexpr std::int64_t kYieldUs = 1'000'000;
+
+  std::uint64_t count_ = 0;
+  std::int64_t sinceUs_ = 0;
+  bool isLong_ = false;
+};
+
+enum class CallKind { kExchange, kAllGather, kBroadcast, kBarrier, kControl };
+
+const char* kindName(CallKind kind) {
+  switch (kind) {
+    case CallKind::kExchange:
+      return "exchange";
+    case CallKind::kAllGather:
+      return "all-gather";
+    case CallKind::kBroadcast:
+      return "broadcast";
+    case CallKind::kBarrier:
+      return "barrier";
+    case CallKind::kControl:
+      return "control all-gather";
+  }
+  return "unknown operation";
+}
+
+enum class PartKind { kSend, kReceive, kCollective };
+
+/// One MPI request of an operation.
+struct Part {
+  PartKind kind = PartKind::kCollective;
+  int peer = -1;
+  std::uint64_t bytes = 0;
+  std::uint64_t sequence = 0;  ///< among the messages of its pair and direction
+  ZipcclMpiHandle request = {};
+  bool isDone = false;
+};
+
+/// What is known of another rank.
+struct Peer {
+  std::uint64_t sentCount = 0;      ///< messages started to it
+  std::uint64_t receivedCount = 0;  ///< messages expected from it
+  bool hasLeft = false;
+  MpiNotice leaving;  ///< its counts when it left
+  bool hasAnswered = false;
+  MpiNotice answer;
+};
+
+class MpiTransport;
+
+class MpiOperation final : public Operation {
+ public:
+  MpiOperation(MpiTransport& transport, CallKind kind, Milliseconds timeout)
+      : transport_(transport), kind_(kind), timeout_(timeout) {}
+
+  [[nodiscard]] bool progress(bool mayBlock) override;
+  void cancel() noexcept override;
+
+  void reserve(std::size_t partCount) { parts_.reserve(partCount); }
+  Part& addPart(const Part& part) { return parts_.emplace_back(part); }
+
+  /// Asks MPI to end what can be ended and waits a little for the rest.
+  void abandon() noexcept;
+
+  [[nodiscard]] CallKind kind() const noexcept { return kind_; }
+  [[nodiscard]] const std::vector<Part>& parts() const noexcept { return parts_; }
+  [[nodiscard]] Milliseconds timeout() const noexcept { return timeout_; }
+
+  /// The place of a collective operation in the order of all.
+  std::uint64_t collectiveIndex = 0;
+  /// Messages to oneself that are not copied yet.
+  std::size_t openSelfCount = 0;
+
+ private:
+  /// Tests all parts; throws nothing, but fails the transport on an error. Returns whether a part
+  /// has ended.
+  bool testParts();
+  [[nodiscard]] bool isComplete() const;
+  void failOnWrongSize(const Part& part, std::uint64_t gotBytes);
+
+  MpiTransport& transport_;
+  CallKind kind_;
+  Milliseconds timeout_;
+  std::vector<Part> parts_;
+};
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(std::shared_ptr<MpiLibrary> library, std::unique_ptr<MpiCommunicators> communicators,
+               int rank, int rankCount)
+      : Transport(rank, rankCount),
+        library_(std::move(library)),
+        communicators_(std::move(communicators)),
+        peers_(static_cast<std::size_t>(rankCount)) {
+    communicators_->hasLeft.assign(static_cast<std::size_t>(rankCount), false);
+    communicators_->hasLeft[static_cast<std::size_t>(rank)] = true;
+    library_->addTransport();
+  }
+
+  ~MpiTransport() override;
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
+
+  [[nodiscard]] bool hasFailed() const noexcept override {
+    return hasFailed_.load(std::memory_order_acquire);
+  }
+
+  [[nodiscard]] std::optional<Error> failure() const override {
+    if (!hasFailed()) return std::nullopt;
+    return stickyError();
+  }
+
+  /// The sticky error; the transport has failed.
+  [[nodiscard]] Error stickyError() const {
+    const std::lock_guard lock(failureMutex_);
+    return failure_ ? *failure_ : Error(ErrorCode::kSystemError, "out of memory in a failure");
+  }
+
+  [[nodiscard]] const ZipcclMpiFunctions& mpi() const noexcept { return library_->functions(); }
+  [[nodiscard]] const MpiLibrary& library() const noexcept { return *library_; }
+
+  /// Fails the transport here and tells the others, unless it has failed already.
+  void failEverywhere(ErrorCode code, const std::string& message, std::array<int, 2> involved,
+                      SourceLocation where = SourceLocation::current()) noexcept;
+
+  /// Takes the notices that have arrived. Never throws: an error of MPI fails the transport.
+  void takeNotices() noexcept;
+
+  /// Fails the transport if a rank that left is still needed for `operation`.
+  void checkForLostPeers(const MpiOperation& operation) noexcept;
+
+  /// Fails the transport because `operation` took too long, naming the ranks it waits for.
+  void failOnTimeout(const MpiOperation& operation);
+
+  void dropSelfMessages(const MpiOperation* operation) noexcept;
+
+  /// Tells the others of a failure that they do not know of yet.
+  void spreadFailure() noexcept;
+
+ private:
+  struct SelfMessage {
+    const void* from = nullptr;
+    void* to = nullptr;
+    std::uint64_t bytes = 0;
+    MpiOperation* operation = nullptr;
+  };
+
+  [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+
+  /// Sets the failure; false if there was one.
+  bool setFailure(Error error) noexcept;
+  void sendNotice(int to, MpiNotice notice);
+  void sendToAll(const MpiNotice& notice) noexcept;
+  /// Lets notices leave, for as long as `deadline` allows; at least one look.
+  void testNotices(const Deadline& deadline) noexcept;
+  void receiveNotice(const MpiNotice& notice, int source) noexcept;
+  [[nodiscard]] std::vector<int> ranksNotIn(const MpiOperation& operation);
+  void matchSelfMessages();
+
+  [[nodiscard]] std::unique_ptr<MpiOperation> newCollective(CallKind kind, Milliseconds timeout) {
+    auto operation = std::make_unique<MpiOperation>(*this, kind, timeout);
+    operation->reserve(1);
+    operation->collectiveIndex = collectiveCount_++;
+    return operation;
+  }
+
+  /// Fails the transport and throws if `error` is one of MPI's.
+  void checkStart(int error, std::string_view call);
+  static void finish(MpiOperation& operation);
+
+  [[nodiscard]] Request doStartAllGather(const void* send, void* receive, std::size_t bytesPerRank,
+                                         StreamHandle stream) override;
+  void doAllGather(const void* send, void* receive, std::size_t bytesPerRank,
+                   StreamHandle stream) override;
+  [[nodiscard]] Request doStartBroadcast(void* buffer, std::size_t bytes, int root,
+                                         StreamHandle stream) override;
+  [[nodiscard]] Request doStartExchange(std::span<const SendMessage> sends,
+                                        std::span<const ReceiveMessage> receives,
+                                        StreamHandle stream) override;
+  void doBarrier() override;
+  void doAllGatherControl(std::span<const std::byte> mine, std::span<std::byte> all,
+                          Milliseconds timeout) override;
+  void doAbort(std::string_view reason) noexcept override;
+  void doSpreadFailure() noexcept override { spreadFailure(); }
+
+  std::shared_ptr<MpiLibrary> library_;
+  std::unique_ptr<MpiCommunicators> communicators_;
+  std::vector<Peer> peers_;
+  std::uint64_t collectiveCount_ = 0;
+  std::deque<SelfMessage> selfSends_;
+  std::deque<SelfMessage> selfReceives_;
+
+  mutable std::mutex failureMutex_;
+  std::optional<Error> failure_;
+  std::array<int, 2> failureInvolves_ = {-1, -1};
+  std::atomic<bool> hasFailed_ = false;
+  std::atomic<bool> mustSpread_ = false;
+};
+
+bool MpiOperation::isComplete() const {
+  return openSelfCount == 0 &&
+         std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.isDone; });
+}
+
+void MpiOperation::failOnWrongSize(const Part& part, std::uint64_t gotBytes) {
+  transport_.failEverywhere(
+      ErrorCode::kInvalidUsage,
+      concat(kindName(kind_), ": rank ", part.peer, " sends ", describeBytes(gotBytes), " to rank ",
+             transport_.rank(), ", which expects ", describeBytes(part.bytes)),
+      {transport_.rank(), part.peer});
+}
+
+bool MpiOperation::testParts() {
+  bool hasEnded = false;
+  for (Part& part : parts_) {
+    if (part.isDone) continue;
+    int isDone = 0;
+    std::uint64_t gotBytes = 0;
+    const int error = transport_.mpi().testRequest(&part.request, &isDone, &gotBytes);
+    if (error != 0) {
+      part.isDone = true;
+      if (part.kind == PartKind::kReceive && gotBytes > part.bytes &&
+          transport_.mpi().isTruncation(error) != 0) {
+        failOnWrongSize(part, gotBytes);
+      } else {
+        transport_.failEverywhere(
+            ErrorCode::kSystemError,
+            concat(kindName(kind_), " failed in MPI on rank ", transport_.rank(), ": ",
+                   transport_.library().textOf(error)),
+            {transport_.rank(), -1});
+      }
+      return true;
+    }
+    if (isDone == 0) continue;
+    part.isDone = true;
+    hasEnded = true;
+    if (part.kind == PartKind::kReceive && gotBytes != part.bytes) {
+      failOnWrongSize(part, gotBytes);
+      return true;
+    }
+  }
+  return hasEnded;
+}
+
+bool MpiOperation::progress(bool mayBlock) {
+  const Deadline deadline(timeout_);
+  Pause pause;
+  for (;;) {
+    if (transport_.hasFailed()) {
+      transport_.spreadFailure();
+      abandon();
+      throw transport_.stickyError();
+    }
+    const bool hasEnded = testParts();
+    if (transport_.hasFailed()) continue;
+    if (isComplete()) return true;
+    if (hasEnded) pause.reset();
+    if (!mayBlock || pause.isDue()) {
+      transport_.takeNotices();
+      if (transport_.hasFailed()) continue;
+      transport_.checkForLostPeers(*this);
+      if (transport_.hasFailed()) continue;
+      if (!mayBlock) return false;
+      if (deadline.hasPassed()) {
+        transport_.failOnTimeout(*this);
+        continue;
+      }
+    }
+    pause();
+  }
+}
+
+void MpiOperation::abandon() noexcept {
+  transport_.dropSelfMessages(this);
+  openSelfCount = 0;
+  for (Part& part : parts_) {
+    if (!part.isDone && part.kind == PartKind::kReceive) {
+      transport_.mpi().cancelRequest(&part.request);
+    }
+  }
+  const Deadline deadline(kDrainTime);
+  Pause pause;
+  while (!deadline.hasPassed()) {
+    bool isAllDone = true;
+    for (Part& part : parts_) {
+      if (part.isDone) continue;
+      int isDone = 0;
+      std::uint64_t gotBytes = 0;
+      const int error = transport_.mpi().testRequest(&part.request, &isDone, &gotBytes);
+      part.isDone = error != 0 || isDone != 0;
+      isAllDone = isAllDone && part.isDone;
+    }
+    if (isAllDone) return;
+    pause();
+  }
+}
+
+void MpiOperation::cancel() noexcept {
+  std::string message;
+  try {
+    message = concat("rank ", transport_.rank(), " gave up its ", kindName(kind_), " in flight");
+  } catch (const std::exception&) {
+    message = "aborted";
+  }
+  transport_.failEverywhere(ErrorCode::kRemoteError, message, {-1, -1});
+  abandon();
+}
+
+MpiTransport::~MpiTransport() {
+  int isFinalised = 0;
+  if (mpi().isFinalised(&isFinalised) != 0 || isFinalised != 0) {
+    // The program ended MPI first: there is nobody to tell, and nothing may be freed.
+    library_->retire(std::move(communicators_), true);
+    return;
+  }
+  if (hasFailed()) {
+    spreadFailure();
+  } else {
+    MpiNotice leaving;
+    leaving.kind = MpiNotice::Kind::kLeaving;
+    sendToAll(leaving);
+  }
+  testNotices(Deadline(kDrainTime));
+  for (int r = 0; r < rankCount(); ++r) {
+    if (peer(r).hasLeft) communicators_->hasLeft[static_cast<std::size_t>(r)] = true;
+  }
+  library_->retire(std::move(communicators_), hasFailed());
+}
+
+bool MpiTransport::setFailure(Error error) noexcept {
+  const std::lock_guard lock(failureMutex_);
+  if (failure_) return false;
+  failure_.emplace(std::move(error));
+  hasFailed_.store(true, std::memory_order_release);
+  return true;
+}
+
+void MpiTransport::failEverywhere(ErrorCode code, const std::string& message,
+                                  std::array<int, 2> involved, SourceLocation where) noexcept {
+  try {
+    if (!setFailure(Error(code, message, where))) return;
+  } catch (const std::exception&) {
+    hasFailed_.store(true, std::memory_order_release);
+  }
+  failureInvolves_ = involved;
+  mustSpread_.store(true, std::memory_order_release);
+  spreadFailure();
+}
+
+void MpiTransport::spreadFailure() noexcept {
+  if (!mustSpread_.exchange(false, std::memory_order_acq_rel)) return;
+  MpiNotice notice;
+  notice.kind = MpiNotice::Kind::kFailure;
+  {
+    const std::lock_guard lock(failureMutex_);
+    if (failure_) {
+      notice.code = static_cast<std::int32_t>(failure_->code());
+      const std::string& text = failure_->message();
+      std::memcpy(notice.text, text.data(), std::min(text.size(), sizeof(notice.text) - 1));
+    }
+  }
+  notice.involved[0] = failureInvolves_[0];
+  notice.involved[1] = failureInvolves_[1];
+  sendToAll(notice);
+  testNotices(Deadline(kDrainTime));
+}
+
+void MpiTransport::sendNotice(int to, MpiNotice notice) {
+  notice.collectiveCount = collectiveCount_;
+  notice.sentCount = peer(to).sentCount;
+  notice.receivedCount = peer(to).receivedCount;
+  auto send = std::make_unique<MpiNoticeSend>();
+  send->notice = notice;
+  communicators_->notices.reserve(communicators_->notices.size() + 1);
+  library_->check(mpi().startSend(&communicators_->control, &send->notice, sizeof(send->notice), to,
+                                  kMpiNoticeTag, &send->request),
+                  "MPI_Isend");
+  communicators_->notices.push_back(std::move(send));
+}
+
+void MpiTransport::sendToAll(const MpiNotice& notice) noexcept {
+  for (int r = 0; r < rankCount(); ++r) {
+    if (r == rank()) continue;
+    try {
+      sendNotice(r, notice);
+    } catch (const std::exception& error) {
+      logWarn("rank ", r, " cannot be told of a failure or departure: ", error.what());
+    }
+  }
+}
+
+void MpiTransport::testNotices(const Deadline& deadline) noexcept {
+  Pause pause;
+  std::vector<std::unique_ptr<MpiNoticeSend>>& notices = communicators_->notices;
+  for (;;) {
+    for (const std::unique_ptr<MpiNoticeSend>& send : notices) {
+      int isDone = 0;
+      std::uint64_t bytes = 0;
+      const int error = mpi().testRequest(&send->request, &isDone, &bytes);
+      send->isDone = error != 0 || isDone != 0;
+    }
+    std::erase_if(notices, [](const std::unique_ptr<MpiNoticeSend>& send) { return send->isDone; });
+    if (notices.empty() || deadline.hasPassed()) return;
+    pause();
+  }
+}
+
+void MpiTransport::takeNotices() noexcept {
+  for (;;) {
+    MpiNotice notice;
+    std::uint64_t bytes = sizeof(notice);
+    int source = -1;
+    const int error =
+        mpi().receiveAny(&communicators_->control, kMpiNoticeTag, &notice, &bytes, &source);
+    if (error != 0) {
+      try {
+        failEverywhere(ErrorCode::kSystemError, "MPI_Recv failed: " + library_->textOf(error),
+                       {rank(), -1});
+      } catch (const std::exception&) {
+        failEverywhere(ErrorCode::kSystemError, {}, {rank(), -1});
+      }
+      return;
+    }
+    if (source < 0) return;
+    if (bytes != sizeof(notice) || notice.magic != MpiNotice::kMagic) continue;
+    receiveNotice(notice, source);
+  }
+}
+
+void MpiTransport::receiveNotice(const MpiNotice& notice, int source) noexcept {
+  switch (notice.kind) {
+    case MpiNotice::Kind::kFailure: {
+      const bool isInvolved = notice.involved[0] == rank() || notice.involved[1] == rank();
+      const auto code = isInvolved ? static_cast<ErrorCode>(notice.code) : ErrorCode::kRemoteError;
+      try {
+        const std::string_view text(notice.text, ::strnlen(notice.text, sizeof(notice.text)));
+        setFailure(Error(code, std::string(text)));
+      } catch (const std::exception&) {
+        hasFailed_.store(true, std::memory_order_release);
+      }
+      break;
+    }
+    case MpiNotice::Kind::kLeaving:
+      peer(source).hasLeft = true;
+      peer(source).leaving = notice;
+      break;
+    case MpiNotice::Kind::kQuestion:
+      try {
+        MpiNotice answer;
+        answer.kind = MpiNotice::Kind::kAnswer;
+        sendNotice(source, answer);
+        testNotices(Deadline::now());
+      } catch (const std::exception& error) {
+        logWarn("rank ", source,
+                " asked where this rank is and cannot be answered: ", error.what());
+      }
+      break;
+    case MpiNotice::Kind::kAnswer:
+      peer(source).hasAnswered = true;
+      peer(source).answer = notice;
+      break;
+  }
+}
+
+void MpiTransport::checkForLostPeers(const MpiOperation& operation) noexcept {
+  const char* const kind = kindName(operation.kind());
+  try {
+    for (int r = 0; r < rankCount(); ++r) {
+      const Peer& other = peer(r);
+      if (!other.hasLeft) continue;
+      if (operation.kind() != CallKind::kExchange) {
+        if (operation.collectiveIndex < other.leaving.collectiveCount) continue;
+        failEverywhere(ErrorCode::kRemoteError,
+                       concat(kind, ": rank ", r, " left before it came; rank ", rank(), " waits"),
+                       {-1, -1});
+        return;
+      }
+      for (const Part& part : operation.parts()) {
+        if (part.isDone || part.peer != r) continue;
+        const bool isSend = part.kind == PartKind::kSend;
+        const std::uint64_t otherCount =
+            isSend ? other.leaving.receivedCount : other.leaving.sentCount;
+        if (part.sequence < otherCount) continue;
+        failEverywhere(ErrorCode::kRemoteError,
+                       concat(kind, ": rank ", r, " left before it ",
+                              isSend ? "received what rank " : "sent what rank ", rank(),
+                              isSend ? " sends" : " waits for"),
+                       {-1, -1});
+        return;
+      }
+    }
+  } catch (const std::exception&) {
+    failEverywhere(ErrorCode::kRemoteError, {}, {-1, -1});
+  }
+}
+
+std::vector<int> MpiTransport::ranksNotIn(const MpiOperation& operation) {
+  for (Peer& other : peers_) other.hasAnswered = false;
+  MpiNotice question;
+  question.kind = MpiNotice::Kind::kQuestion;
+  sendToAll(question);
+  const Deadline deadline(kAnswerTime);
+  Pause pause;
+  while (!deadline.hasPassed() && !hasFailed()) {
+    takeNotices();
+    testNotices(Deadline::now());
+    pause();
+  }
+  std::vector<int> absent;
+  for (int r = 0; r < rankCount(); ++r) {
+    if (r == rank()) continue;
+    const Peer& other = peer(r);
+    if (!other.hasAnswered || (operation.kind() != CallKind::kExchange &&
+                               other.answer.collectiveCount <= operation.collectiveIndex)) {
+      absent.push_back(r);
+    }
+  }
+  return absent;
+}
+
+void MpiTransport::failOnTimeout(const MpiOperation& operation) {
+  std::vector<int> senders;
+  std::vector<int> receivers;
+  for (const Part& part : operation.parts()) {
+    if (part.isDone) continue;
+    if (part.kind == PartKind::kReceive) senders.push_back(part.peer);
+    if (part.kind == PartKind::kSend) receivers.push_back(part.peer);
+  }
+  const std::vector<int> absent = ranksNotIn(operation);
+  if (hasFailed()) return;
+  std::string message = concat(kindName(operation.kind()), ": rank ", rank(), " of ", rankCount(),
+                               " waited ", describeMs(operation.timeout().count()));
+  if (!senders.empty()) message += " for data from " + listRanks(senders);
+  if (!receivers.empty()) {
+    message +=
+        concat(senders.empty() ? "" : " and", " for ", listRanks(receivers), " to take its data");
+  }
+  if (operation.openSelfCount != 0) message += " for a message to itself without its other end";
+  if (!absent.empty()) {
+    message += concat("; ", listRanks(absent), absent.size() == 1 ? " is" : " are",
+                      operation.kind() == CallKind::kExchange ? " in no call" : " not in it");
+  }
+  failEverywhere(ErrorCode::kRemoteError, message, {-1, -1});
+}
+
+void MpiTransport::dropSelfMessages(const MpiOperation* operation) noexcept {
+  const auto isOfOperation = [operation](const SelfMessage& message) {
+    return message.operation == operation;
+  };
+  std::erase_if(selfSends_, isOfOperation);
+  std::erase_if(selfReceives_, isOfOperation);
+}
+
+void MpiTransport::matchSelfMessages() {
+  while (!selfSends_.empty() && !selfReceives_.empty()) {
+    const SelfMessage send = selfSends_.front();
+    const SelfMessage receive = selfReceives_.front();
+    if (send.bytes != receive.bytes) {
+      failEverywhere(ErrorCode::kInvalidUsage,
+                     concat("exchange: rank ", rank(), " sends ", describeBytes(send.bytes),
+                            " to itself and expects ", describeBytes(receive.bytes)),
+                     {rank(), -1});
+      return;
+    }
+    if (send.bytes != 0 && send.from != receive.to) {
+      std::memcpy(receive.to, send.from, send.bytes);
+    }
+    --send.operation->openSelfCount;
+    --receive.operation->openSelfCount;
+    selfSends_.pop_front();
+    selfReceives_.pop_front();
+  }
+}
+
+void MpiTransport::checkStart(int error, std::string_view call) {
+  if (error == 0) return;
+  failEverywhere(ErrorCode::kSystemError,
+                 concat(call, " failed on rank ", rank(), ": ", library_->textOf(error)),
+                 {rank(), -1});
+  throw stickyError();
+}
+
+void MpiTransport::finish(MpiOperation& operation) {
+  const bool isComplete = operation.progress(true);
+  invariant(isComplete, "a blocking wait returned before its operation was complete");
+}
+
+Request MpiTransport::doStartAllGather(const void* send, void* receive, std::size_t bytesPerRank,
+                                       StreamHandle) {
+  std::unique_ptr<MpiOperation> operation = newCollective(CallKind::kAllGather, timeout());
+  const bool isInPlace =
+      send == static_cast<std::byte*>(receive) + static_cast<std::size_t>(rank()) * bytesPerRank;
+  Part& part = operation->addPart({.bytes = bytesPerRank});
+  checkStart(mpi().startAllGather(&communicators_->data, isInPlace ? nullptr : send, receive,
+                                  bytesPerRank, &part.request),
+             "MPI_Iallgather");
+  return Request(std::move(operation));
+}
+
+void MpiTransport::doAllGather(const void* send, void* receive, std::size_t bytesPerRank,
+                               StreamHandle stream) {
+  if (bytesPerRank < kBlockingAllGatherBytes) {
+    Request request = doStartAllGather(send, receive, bytesPerRank, stream);
+    wait(request);
+    return;
+  }
+  // Only when all ranks are there is it safe to enter a call that nothing can interrupt.
+  const std::unique_ptr<MpiOperation> arrival = newCollective(CallKind::kAllGather, timeout());
+  checkStart(mpi().startBarrier(&communicators_->data, &arrival->addPart({}).request),
+             "MPI_Ibarrier");
+  finish(*arrival);
+  const bool isInPlace =
+      send == static_cast<std::byte*>(receive) + static_cast<std::size_t>(rank()) * bytesPerRank;
+  checkStart(
+      mpi().allGather(&communicators_->data, isInPlace ? nullptr : send, receive, bytesPerRank),
+      "MPI_Allgather");
+}
+
+Request MpiTransport::doStartBroadcast(void* buffer, std::size_t bytes, int root, StreamHandle) {
+  std::unique_ptr<MpiOperation> operation = newCollective(CallKind::kBroadcast, timeout());
+  Part& part = operation->addPart({.bytes = bytes});
+  checkStart(mpi().startBroadcast(&communicators_->data, buffer, bytes, root, &part.request),
+             "MPI_Ibcast");
+  return Request(std::move(operation));
+}
+
+Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
+                                      std::span<const ReceiveMessage> receives, StreamHandle) {
+  auto operation = std::make_unique<MpiOperation>(*this, CallKind::kExchange, timeout());
+  operation->reserve(sends.size() + receives.size());
+  try {
+    for (const ReceiveMessage& message : receives) {
+      if (message.peer == rank()) {
+        selfReceives_.push_back(
+            {.to = message.data, .bytes = message.bytes, .operation = operation.get()});
+        ++operation->openSelfCount;
+        continue;
+      }
+      Part& part = operation->addPart({.kind = PartKind::kReceive,
+                                       .peer = message.peer,
+                                       .bytes = message.bytes,
+                                       .sequence = peer(message.peer).receivedCount++});
+      checkStart(mpi().startReceive(&communicators_->data, message.data, message.bytes,
+                                    message.peer, kMpiDataTag, &part.request),
+                 "MPI_Irecv");
+    }
+    for (const SendMessage& message : sends) {
+      if (message.peer == rank()) {
+        selfSends_.push_back(
+            {.from = message.data, .bytes = message.bytes, .operation = operation.get()});
+        ++operation->openSelfCount;
+        continue;
+      }
+      Part& part = operation->addPart({.kind = PartKind::kSend,
+                                       .peer = message.peer,
+                                       .bytes = message.bytes,
+                                       .sequence = peer(message.peer).sentCount++});
+      checkStart(mpi().startSend(&communicators_->data, message.data, message.bytes, message.peer,
+                                 kMpiDataTag, &part.request),
+                 "MPI_Isend");
+    }
+    matchSelfMessages();
+  } catch (...) {
+    operation->cancel();
+    throw;
+  }
+  return Request(std::move(operation));
+}
+
+void MpiTransport::doBarrier() {
+  const std::unique_ptr<MpiOperation> operation = newCollective(CallKind::kBarrier, timeout());
+  checkStart(mpi().startBarrier(&communicators_->data, &operation->addPart({}).request),
+             "MPI_Ibarrier");
+  finish(*operation);
+}
+
+void MpiTransport::doAllGatherControl(std::span<const std::byte> mine, std::span<std::byte> all,
+                                      Milliseconds timeout) {
+  // By messages, so that blobs of different sizes are noticed.
+  const std::unique_ptr<MpiOperation> operation = newCollective(CallKind::kControl, timeout);
+  operation->reserve(2 * static_cast<std::size_t>(rankCount()));
+  try {
+    for (int step = 1; step < rankCount(); ++step) {
+      const int from = (rank() + step) % rankCount();
+      Part& part = operation->addPart(
+          {.kind = PartKind::kReceive, .peer = from, .bytes = mine.size(), .sequence = 0});
+      checkStart(mpi().startReceive(&communicators_->control,
+                                    all.data() + static_cast<std::size_t>(from) * mine.size(),
+                                    mine.size(), from, kMpiControlTag, &part.request),
+                 "MPI_Irecv");
+    }
+    for (int step = 1; step < rankCount(); ++step) {
+      const int to = (rank() + step) % rankCount();
+      Part& part = operation->addPart(
+          {.kind = PartKind::kSend, .peer = to, .bytes = mine.size(), .sequence = 0});
+      checkStart(mpi().startSend(&communicators_->control, mine.data(), mine.size(), to,
+                                 kMpiControlTag, &part.request),
+                 "MPI_Isend");
+    }
+  } catch (...) {
+    operation->cancel();
+    throw;
+  }
+  if (!mine.empty()) {
+    std::memcpy(all.data() + static_cast<std::size_t>(rank()) * mine.size(), mine.data(),
+                mine.size());
+  }
+  finish(*operation);
+}
+
+void MpiTransport::doAbort(std::string_view reason) noexcept {
+  // Perhaps on another thread than MPI is used from: the rank's own thread tells the others.
+  try {
+    if (!setFailure(
+            Error(ErrorCode::kRemoteError, concat("aborted: ", reason, " (rank ", rank(), ")")))) {
+      return;
+    }
+  } catch (const std::exception&) {
+    hasFailed_.store(true, std::memory_order_release);
+  }
+  mustSpread_.store(true, std::memory_order_release);
+}
+
+/// Waits for the start of communicators, when there is no transport yet that could tell of
+/// failures.
+void waitForStart(const MpiLibrary& library, ZipcclMpiHandle& request, Milliseconds timeout) {
+  const Deadline deadline(timeout);
+  Pause pause;
+  for (;;) {
+    int isDone = 0;
+    std::uint64_t bytes = 0;
+    library.check(library.functions().testRequest(&request, &isDone, &bytes), "MPI_Comm_idup");
+    if (isDone != 0) return;
+    if (deadline.hasPassed()) {
+      fail(ErrorCode::kRemoteError,
+           "the MPI transport cannot start: not all ranks of MPI_COMM_WORLD ", "came within ",
+           describeMs(timeout.count()));
+    }
+    pause();
+  }
+}
+
+std::unique_ptr<Transport> makeTransport(std::shared_ptr<MpiLibrary> library,
+                                         const MpiOptions& options) {
+  library->sweep();
+  const Milliseconds timeout = options.timeout.value_or(settings().timeout);
+  auto communicators = std::make_unique<MpiCommunicators>();
+  int rank = 0;
+  int rankCount = 0;
+  for (ZipcclMpiHandle* comm : {&communicators->data, &communicators->control}) {
+    ZipcclMpiHandle request = {};
+    library->check(library->functions().startDuplicateWorld(comm, &request), "MPI_Comm_idup");
+    try {
+      waitForStart(*library, request, timeout);
+    } catch (const Error&) {
+      // MPI still writes to it.
+      static_cast<void>(communicators.release());
+      throw;
+    }
+    library->check(library->functions().finishComm(comm, &rank, &rankCount), "MPI_Comm_rank");
+  }
+  auto transport =
+      std::make_unique<MpiTransport>(std::move(library), std::move(communicators), rank, rankCount);
+  transport->setTimeout(timeout);
+  return transport;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> loadMpiTransport(const MpiOptions& options) {
+  return makeTransport(MpiLibrary::ofPlugin(), options);
+}
+
+std::unique_ptr<Transport> makeMpiTransport(const ZipcclMpiFunctions& functions,
+                                            const MpiOptions& options) {
+  return makeTransport(std::make_shared<MpiLibrary>(functions), options);
+}
+
+}  // namespace zipccl::transport
