@@ -61,7 +61,7 @@ std::uint64_t poolBytes(const FrameGeometry& geometry, FrameLayout layout,
     const std::uint64_t needed256 =
         tiles * (layout == FrameLayout::kWide ? most.wide : most.narrow);
     const std::uint64_t neededBytes = ceilDiv(needed256, kPerTileUnit);
-    wantedBytes = neededBytes + ceilDiv(neededBytes, 64);
+    wantedBytes = neededBytes + neededBytes / 64;
   }
   return std::min(alignUp(wantedBytes, geometry.poolAlignment), mostBytes);
 }

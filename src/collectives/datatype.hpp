@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The datatypes of the collectives, and which of them have a frame format.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "zipccl/codec.hpp"
+
+namespace zipccl::collectives {
+
+/// Values are NCCL's.
+enum class Datatype : std::uint8_t {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8e4m3 = 10,
+  kFloat8e5m2 = 11,
+};
+
+/// Bytes of one element: 1 to 8.
+[[nodiscard]] std::uint64_t elementBytes(Datatype datatype) noexcept;
+
+/// `bfloat16`, `float32`, ...
+[[nodiscard]] std::string_view datatypeName(Datatype datatype) noexcept;
+
+/// The codec's name of it, for a datatype that has frames.
+[[nodiscard]] std::optional<codec::Datatype> codedDatatype(Datatype datatype) noexcept;
+
+}  // namespace zipccl::collectives

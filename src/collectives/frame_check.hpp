@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a received frame is the one that was agreed on: the checks that every staged collective
+// makes, and their messages.
+
+#pragma once
+
+#include "collectives/frame_codec.hpp"
+
+namespace zipccl::collectives {
+
+/// Which frame is meant: a call and a chunk.
+struct FramePlace {
+  std::uint64_t call = 0;
+  std::uint64_t chunk = 0;
+};
+
+/// Throws unless the header that `peer` sent to `rank` is sound, agrees with `expected`, and is of
+/// this call and chunk: Error(kRemoteError) for damage, Error(kInvalidUsage) when the peer is in
+/// another call or called with other arguments.
+void checkReport(const FrameReport& report, const codec::FrameSpec& expected,
+                 const FramePlace& place, int rank, int peer);
+
+/// Throws Error(kRemoteError) unless `status`, of decoding the frame of `peer`, is kOk.
+void checkStatus(codec::DecodeStatus status, const FramePlace& place, int peer);
+
+}  // namespace zipccl::collectives

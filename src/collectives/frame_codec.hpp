@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a collective needs of a codec, on one kind of memory. The collectives are written once
+// against this interface and the transport's; a codec on a GPU fits in by the stream argument: its
+// operations are queued on the stream, and the two that give the host a result wait for it.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collectives/frame_note.hpp"
+#include "transport/transport.hpp"
+#include "zipccl/codec.hpp"
+
+namespace zipccl::collectives {
+
+/// What the header of a received frame says.
+struct FrameReport {
+  codec::DecodeStatus status = codec::DecodeStatus::kOk;  ///< of the header; all else only if kOk
+  bool isSealIntact = false;
+  codec::FrameSpec spec;
+  std::uint64_t extraBytes = 0;
+  std::uint64_t dynamicBytes = 0;
+  FrameNote note;
+};
+
+/// The two parts of a frame, which may lie apart.
+struct FrameParts {
+  std::span<const std::byte> staticPart;
+  std::span<const std::byte> dynamicPart;
+};
+
+/// All pointers are to memory of memoryKind() unless the text says host. Errors of the machine are
+/// thrown; bad bytes are a DecodeStatus.
+class FrameCodec {
+ public:
+  FrameCodec() = default;
+  FrameCodec(const FrameCodec&) = delete;
+  FrameCodec& operator=(const FrameCodec&) = delete;
+  virtual ~FrameCodec() = default;
+
+  [[nodiscard]] virtual transport::MemoryKind memoryKind() const noexcept = 0;
+
+  /// `bytes` (not zero) of memory aligned to 128, contents undefined; to be given back by
+  /// release(). Throws Error(kSystemError) when there is none.
+  [[nodiscard]] virtual std::byte* allocate(std::uint64_t bytes) = 0;
+  virtual void release(std::byte* memory, std::uint64_t bytes) noexcept = 0;
+
+  /// Encodes into a contiguous frame at the start of `frame`, which holds maxFrameBytes bytes, and
+  /// seals its header with `note`, whose lowTiles the encoder fills in.
+  virtual void encode(const codec::FrameSpec& spec, const void* source, std::span<std::byte> frame,
+                      FrameNote note, transport::StreamHandle stream) = 0;
+
+  /// Reads the headers of the frames at frames, frames + strideBytes, ... into `reports` (host), as
+  /// many as it has room for. Waits for what was queued on `stream`.
+  virtual void readReports(const std::byte* frames, std::uint64_t strideBytes,
+                           std::span<FrameReport> reports, transport::StreamHandle stream) = 0;
+
+  /// Decodes one frame as codec::decode does. `*status` (host) is written, at the latest, when
+  /// finish(stream) returns.
+  virtual void decode(const codec::FrameSpec& expected, const FrameParts& frame,
+                      std::span<std::byte> output, codec::DecodeStatus* status,
+                      transport::StreamHandle stream) = 0;
+
+  /// Waits until every status of earlier decodes on `stream` is written.
+  virtual void finish(transport::StreamHandle stream) = 0;
+
+  /// Copies between buffers that do not overlap; sets bytes to zero. `bytes` may be zero.
+  virtual void copy(void* to, const void* from, std::uint64_t bytes,
+                    transport::StreamHandle stream) = 0;
+  virtual void clear(std::byte* memory, std::uint64_t bytes, transport::StreamHandle stream) = 0;
+};
+
+}  // namespace zipccl::collectives

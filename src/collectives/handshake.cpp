@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The handshake.
+
+#include "collectives/handshake.hpp"
+
+#include <zipccl/version.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "codec/layout.hpp"
+
+namespace zipccl::collectives {
+namespace {
+
+/// A field that must be equal on all ranks, and how its value reads.
+struct Field {
+  std::string_view name;
+  std::string (*show)(const HandshakeRecord&);
+};
+
+std::string showVersion(const HandshakeRecord& record) {
+  return concat(record.libraryVersion / 10000, '.', record.libraryVersion / 100 % 100, '.',
+                record.libraryVersion % 100);
+}
+
+std::string showCollectives(const HandshakeRecord& record) {
+  std::string names;
+  for (std::size_t i = 0; i < kAllCollectiveKinds.size(); ++i) {
+    if ((record.collectives >> i & 1U) == 0) continue;
+    names += concat(names.empty() ? "" : ",", collectiveName(kAllCollectiveKinds[i]));
+  }
+  return names.empty() ? "none" : names;
+}
+
+std::string showStrategy(const HandshakeRecord& record) {
+  if (record.strategy > static_cast<std::uint32_t>(StrategyChoice::kFused)) {
+    return concat("number ", record.strategy);
+  }
+  return std::string(strategyChoiceName(static_cast<StrategyChoice>(record.strategy)));
+}
+
+// Ranks that do not share these cannot read the rest of each other's records.
+constexpr std::array kProtocolFields = {
+    Field{"the handshake's mark", [](const HandshakeRecord& r) { return concat(r.magic); }},
+    Field{"the handshake's version",
+          [](const HandshakeRecord& r) { return concat(r.protocolVersion); }},
+};
+
+constexpr std::array kSettingFields = {
+    Field{"ZipCCL's version", showVersion},
+    Field{"the format version", [](const HandshakeRecord& r) { return concat(r.formatVersion); }},
+    Field{"strategy", showStrategy},
+    Field{"checksum", [](const HandshakeRecord& r) { return concat(r.checksum); }},
+    Field{"the set of collectives to compress", showCollectives},
+    Field{"the minimum of bytes", [](const HandshakeRecord& r) { return concat(r.minBytes); }},
+    Field{"the bound of scratch",
+          [](const HandshakeRecord& r) { return describeBytes(r.maxScratchBytes); }},
+};
+
+std::string listRanks(const std::vector<std::size_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += concat(i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
+  }
+  return text;
+}
+
+/// `strategy is staged on ranks 0 and 1, native on rank 2`; empty when all are equal.
+std::string describeField(const Field& field, std::span<const HandshakeRecord> records) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    const std::string value = field.show(records[rank]);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& candidate) { return candidate.first == value; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
+    group->second.push_back(rank);
+  }
+  if (groups.size() <= 1) return {};
+  std::string text = concat(field.name, " is ");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    text += concat(i == 0 ? "" : ", ", groups[i].first, " on ", listRanks(groups[i].second));
+  }
+  return text;
+}
+
+std::string describeFields(std::span<const Field> fields,
+                           std::span<const HandshakeRecord> records) {
+  std::string text;
+  for (const Field& field : fields) {
+    const std::string difference = describeField(field, records);
+    if (!difference.empty()) text += concat(text.empty() ? "" : "; ", difference);
+  }
+  return text;
+}
+
+}  // namespace
+
+HandshakeRecord makeRecord(const policy::AgreedSettings& settings,
+                           const std::optional<policy::Profile>& profile) {
+  HandshakeRecord record;
+  record.libraryVersion = ZIPCCL_VERSION_CODE;
+  record.formatVersion = codec::kFormatVersion;
+  record.strategy = static_cast<std::uint32_t>(settings.strategy);
+  record.checksum = settings.checksum ? 1 : 0;
+  for (std::size_t i = 0; i < kAllCollectiveKinds.size(); ++i) {
+    if (settings.collectives.contains(kAllCollectiveKinds[i])) record.collectives |= 1U << i;
+  }
+  record.minBytes = settings.minBytes;
+  record.maxScratchBytes = settings.maxScratchBytes;
+  if (profile) {
+    record.hasProfile = 1;
+    record.profile = *profile;
+  }
+  return record;
+}
+
+std::string describeDifferences(std::span<const HandshakeRecord> records) {
+  std::string text = describeFields(kProtocolFields, records);
+  return text.empty() ? describeFields(kSettingFields, records) : text;
+}
+
+Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& mine) {
+  std::vector<HandshakeRecord> records(static_cast<std::size_t>(transport.rankCount()));
+  transport.allGatherControl(std::as_bytes(std::span(&mine, 1)),
+                             std::as_writable_bytes(std::span(records)));
+  Agreement agreement;
+  agreement.differences = describeDifferences(records);
+  agreement.compressionAgreed = agreement.differences.empty();
+  if (!agreement.compressionAgreed) {
+    if (transport.rank() == 0) {
+      logWarn("compression is off on a communicator of ", transport.rankCount(),
+              " ranks because they differ: ", agreement.differences);
+    }
+    return agreement;
+  }
+  if (records[0].hasProfile != 0 && policy::isUsable(records[0].profile)) {
+    agreement.profile = records[0].profile;
+  }
+  return agreement;
+}
+
+}  // namespace zipccl::collectives

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host codec behind the collectives' interface.
+
+#include "collectives/host_codec.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "base/error.hpp"
+#include "codec/layout.hpp"
+
+namespace zipccl::collectives {
+namespace {
+
+constexpr std::align_val_t kAlignment{128};
+
+class HostCodec final : public FrameCodec {
+ public:
+  [[nodiscard]] transport::MemoryKind memoryKind() const noexcept override {
+    return transport::MemoryKind::kHost;
+  }
+
+  [[nodiscard]] std::byte* allocate(std::uint64_t bytes) override {
+    void* memory = ::operator new(bytes, kAlignment, std::nothrow);
+    expects(memory != nullptr, ErrorCode::kSystemError, "no memory for ", bytes,
+            " bytes of scratch");
+    return static_cast<std::byte*>(memory);
+  }
+
+  void release(std::byte* memory, std::uint64_t) noexcept override {
+    ::operator delete(memory, kAlignment);
+  }
+
+  void encode(const codec::FrameSpec& spec, const void* source, std::span<std::byte> frame,
+              FrameNote note, transport::StreamHandle) override {
+    note.lowTiles = codec::encode(spec, source, frame).lowTiles;
+    sealHeader(frame, note);
+  }
+
+  void readReports(const std::byte* frames, std::uint64_t strideBytes,
+                   std::span<FrameReport> reports, transport::StreamHandle) override {
+    for (FrameReport& report : reports) {
+      report = readReport({frames, codec::kHeaderBytes});
+      frames += strideBytes;
+    }
+  }
+
+  void decode(const codec::FrameSpec& expected, const FrameParts& frame,
+              std::span<std::byte> output, codec::DecodeStatus* status,
+              transport::StreamHandle) override {
+    *status = codec::decode(expected, frame.staticPart, frame.dynamicPart, output);
+  }
+
+  void finish(transport::StreamHandle) override {}
+
+  void copy(void* to, const void* from, std::uint64_t bytes, transport::StreamHandle) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  }
+
+  void clear(std::byte* memory, std::uint64_t bytes, transport::StreamHandle) override {
+    if (bytes != 0) std::memset(memory, 0, bytes);
+  }
+
+ private:
+  static FrameReport readReport(std::span<const std::byte> headerBytes) {
+    FrameReport report;
+    codec::FrameHeader header;
+    report.status = codec::readHeader(headerBytes, header);
+    if (report.status != codec::DecodeStatus::kOk) return report;
+    report.isSealIntact = isSealIntact(headerBytes);
+    report.spec = header.spec;
+    report.extraBytes = header.extraBytes;
+    report.dynamicBytes = header.dynamicBytes;
+    report.note = readNote(header.application);
+    return report;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FrameCodec> makeHostCodec() { return std::make_unique<HostCodec>(); }
+
+}  // namespace zipccl::collectives

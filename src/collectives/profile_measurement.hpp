@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Measures what the policy must know of codec and link, at the creation of a communicator whose
+// ranks brought no profile.
+
+#pragma once
+
+#include "collectives/frame_codec.hpp"
+#include "collectives/scratch.hpp"
+#include "policy/profile.hpp"
+#include "transport/transport.hpp"
+
+namespace zipccl::collectives {
+
+/// Times the codec on a Gaussian sample, all ranks at once, and the transport's all-gather at a few
+/// sizes; takes about a tenth of a second. Collective; every rank gets the same profile, in which
+/// each figure is the slowest rank's. Not usable, on all ranks, where `maxScratchBytes` leaves no
+/// room.
+[[nodiscard]] policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec,
+                                             Scratch& scratch, std::uint64_t maxScratchBytes);
+
+}  // namespace zipccl::collectives

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A transport that damages data on its way.
+
+#include "damaging_transport.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace zipccl::collectives::testing {
+namespace {
+
+using transport::ReceiveMessage;
+using transport::Request;
+using transport::SendMessage;
+using transport::StreamHandle;
+using transport::Transport;
+
+class DamagingTransport final : public Transport {
+ public:
+  DamagingTransport(std::unique_ptr<Transport> inner, const Damage& damage)
+      : Transport(inner->rank(), inner->rankCount()), inner_(std::move(inner)), damage_(damage) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
+  [[nodiscard]] bool hasFailed() const noexcept override { return inner_->hasFailed(); }
+  [[nodiscard]] std::optional<Error> failure() const override { return inner_->failure(); }
+
+ private:
+  [[nodiscard]] Request doStartAllGather(const void* send, void* receive, std::size_t bytesPerRank,
+                                         StreamHandle stream) override {
+    const int index = allGathers_++;
+    const auto* from = static_cast<const std::byte*>(send);
+    std::vector<std::byte> sent(from, from + bytesPerRank);
+    if (damage_.onSend) damage_.onSend(rank(), index, sent);
+    withTimeout().allGather(sent.data(), receive, bytesPerRank, stream);
+    const std::span received(static_cast<std::byte*>(receive),
+                             bytesPerRank * static_cast<std::size_t>(rankCount()));
+    if (damage_.onReceive) damage_.onReceive(rank(), index, received, bytesPerRank);
+    return Request();
+  }
+
+  [[nodiscard]] Request doStartBroadcast(void* buffer, std::size_t bytes, int root,
+                                         StreamHandle stream) override {
+    return withTimeout().startBroadcast(buffer, bytes, root, stream);
+  }
+
+  [[nodiscard]] Request doStartExchange(std::span<const SendMessage> sends,
+                                        std::span<const ReceiveMessage> receives,
+                                        StreamHandle stream) override {
+    return withTimeout().startExchange(sends, receives, stream);
+  }
+
+  void doBarrier() override { withTimeout().barrier(); }
+
+  void doAllGatherControl(std::span<const std::byte> mine, std::span<std::byte> all,
+                          std::chrono::milliseconds timeout) override {
+    inner_->allGatherControl(mine, all, timeout);
+  }
+
+  void doAbort(std::string_view reason) noexcept override { inner_->abort(reason); }
+
+  Transport& withTimeout() {
+    inner_->setTimeout(timeout());
+    return *inner_;
+  }
+
+  std::unique_ptr<Transport> inner_;
+  Damage damage_;
+  int allGathers_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> damage(std::unique_ptr<Transport> inner, const Damage& damage) {
+  return std::make_unique<DamagingTransport>(std::move(inner), damage);
+}
+
+}  // namespace zipccl::collectives::testing

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inputs for collectives.
+
+#include "tensors.hpp"
+
+#include <bit>
+#include <cstring>
+#include <iterator>
+
+namespace zipccl::collectives::testing {
+namespace {
+
+std::uint32_t gaussianBits(Random& random) {
+  return std::bit_cast<std::uint32_t>(static_cast<float>(0.02 * random.normal()));
+}
+
+std::uint32_t specialBits(Random& random) {
+  static constexpr std::uint32_t kSpecials[] = {0x7FC00000U, 0xFFC00000U, 0x7F800001U, 0x7F810000U,
+                                                0x7F800000U, 0xFF800000U, 0x00000001U, 0x80010000U,
+                                                0x00000000U, 0x80000000U, 0x7F7FFFFFU, 0x00800000U};
+  const std::uint32_t bits = kSpecials[random.below(std::size(kSpecials))];
+  // A payload for NaNs, and any fraction for the others.
+  return bits ^ static_cast<std::uint32_t>(random.below(1U << 22));
+}
+
+/// One element as an fp32 word; bf16 takes its upper half.
+std::uint32_t makeElement(Random& random, Content content) {
+  switch (content) {
+    case Content::kGaussian:
+      return gaussianBits(random);
+    case Content::kWidened:
+      return gaussianBits(random) & 0xFFFF0000U;
+    case Content::kZeros:
+      return 0;
+    case Content::kRandomBits:
+      return static_cast<std::uint32_t>(random());
+    case Content::kManyEscapes:
+      return random.chance(0.4) ? static_cast<std::uint32_t>(random()) : gaussianBits(random);
+    case Content::kSpecials:
+      return specialBits(random);
+    case Content::kPatchwork:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string_view contentName(Content content) noexcept {
+  switch (content) {
+    case Content::kGaussian:
+      return "Gaussian";
+    case Content::kWidened:
+      return "Widened";
+    case Content::kZeros:
+      return "Zeros";
+    case Content::kRandomBits:
+      return "RandomBits";
+    case Content::kManyEscapes:
+      return "ManyEscapes";
+    case Content::kSpecials:
+      return "Specials";
+    case Content::kPatchwork:
+      return "Patchwork";
+  }
+  return "?";
+}
+
+Shard makeShard(std::uint64_t seed, int rank, Datatype datatype, std::uint64_t elementCount,
+                Content content) {
+  Random random(seed, static_cast<std::uint64_t>(rank));
+  const std::uint64_t bytesEach = elementBytes(datatype);
+  Shard shard(elementCount * bytesEach);
+  if (!codedDatatype(datatype)) {
+    random.fill(shard);
+    return shard;
+  }
+  Content current = content;
+  std::uint64_t left = content == Content::kPatchwork ? 0 : elementCount;
+  for (std::uint64_t i = 0; i < elementCount; ++i) {
+    if (left == 0) {
+      current = kAllContents[random.below(std::size(kAllContents) - 1)];
+      left = random.between(1, 5000);
+    }
+    --left;
+    const std::uint32_t word = makeElement(random, current);
+    const std::uint32_t value = bytesEach == 2 ? word >> 16 : word;
+    std::memcpy(shard.data() + i * bytesEach, &value, bytesEach);
+  }
+  return shard;
+}
+
+}  // namespace zipccl::collectives::testing
