@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of the C API that concern the library itself: its version and the names of its results.
+// The calls of the C API that concern the library itself: its version and the names of its values.
 
 #include <zipccl/zipccl.h>
 
@@ -21,7 +21,7 @@ const char* zipcclGetErrorString(zipcclResult_t result) {
     case zipcclSystemError:
       return "unhandled system error";
     case zipcclInternalError:
-      return "internal error - please report this issue to the ZipCCL developers";
+      return "internal error";
     case zipcclInvalidArgument:
       return "invalid argument";
     case zipcclInvalidUsage:
@@ -34,4 +34,18 @@ const char* zipcclGetErrorString(zipcclResult_t result) {
       break;
   }
   return "unknown result code";
+}
+
+const char* zipcclGetStrategyName(zipcclStrategy_t strategy) {
+  switch (strategy) {
+    case zipcclStrategyAuto:
+      return "auto";
+    case zipcclStrategyNative:
+      return "native";
+    case zipcclStrategyStaged:
+      return "staged";
+    case zipcclNumStrategies:
+      break;
+  }
+  return "unknown";
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls of the C API that concern communicators.
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+#include "capi/comm.hpp"
+#include "capi/config.hpp"
+#include "collectives/host_codec.hpp"
+#include "transport/local_transport.hpp"
+
+namespace zipccl::capi {
+namespace {
+
+using collectives::Communicator;
+using collectives::CommunicatorSettings;
+
+std::unique_ptr<zipcclComm> makeComm(std::unique_ptr<transport::Transport> transport,
+                                     const CommunicatorSettings& settings) {
+  return std::make_unique<zipcclComm>(
+      std::make_unique<Communicator>(std::move(transport), collectives::makeHostCodec(), settings));
+}
+
+/// Throws the first exception that tells of a cause, rather than of another rank's failure.
+void rethrowCause(const std::vector<std::exception_ptr>& exceptions) {
+  std::exception_ptr consequence;
+  for (const std::exception_ptr& exception : exceptions) {
+    if (exception == nullptr) continue;
+    try {
+      std::rethrow_exception(exception);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kRemoteError) throw;
+      if (consequence == nullptr) consequence = exception;
+    }
+  }
+  if (consequence != nullptr) std::rethrow_exception(consequence);
+}
+
+/// Creates all ranks, each in a thread of its own, since they wait for each other.
+std::vector<std::unique_ptr<zipcclComm>> makeLocalComms(
+    const std::vector<CommunicatorSettings>& settings) {
+  const std::size_t rankCount = settings.size();
+  transport::LocalWorld world(static_cast<int>(rankCount));
+  std::vector<std::unique_ptr<zipcclComm>> comms(rankCount);
+  std::vector<std::exception_ptr> exceptions(rankCount);
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(rankCount);
+    try {
+      for (std::size_t rank = 0; rank < rankCount; ++rank) {
+        threads.emplace_back([&, rank] {
+          try {
+            comms[rank] = makeComm(world.transport(static_cast<int>(rank)), settings[rank]);
+          } catch (...) {
+            exceptions[rank] = std::current_exception();
+          }
+        });
+      }
+    } catch (...) {
+      world.abort("a thread could not be started");
+      throw;
+    }
+  }
+  rethrowCause(exceptions);
+  return comms;
+}
+
+void initAllLocal(zipcclComm_t* comms, int nranks, const zipcclConfig_t* configs,
+                  bool isOneForAll) {
+  expects(comms != nullptr, "comms is NULL");
+  expects(nranks >= 1 && nranks <= transport::LocalWorld::kMaxRanks, "nranks is ", nranks,
+          "; 1 to ", transport::LocalWorld::kMaxRanks, " are possible");
+  std::fill_n(comms, nranks, nullptr);
+  std::vector<CommunicatorSettings> settings;
+  for (int rank = 0; rank < nranks; ++rank) {
+    const zipcclConfig_t* config = isOneForAll ? configs : configs + rank;
+    settings.push_back(resolveSettings(config, zipccl::settings()));
+  }
+  std::vector<std::unique_ptr<zipcclComm>> made = makeLocalComms(settings);
+  for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release();
+}
+
+zipcclStrategy_t toStrategy(policy::Strategy strategy) {
+  switch (strategy) {
+    case policy::Strategy::kNative:
+      return zipcclStrategyNative;
+    case policy::Strategy::kStaged:
+      return zipcclStrategyStaged;
+  }
+  return zipcclStrategyNative;
+}
+
+zipcclCommStats_t readStats(const Communicator& communicator) {
+  const collectives::CommunicatorStatistics from = communicator.statistics();
+  zipcclCommStats_t stats = ZIPCCL_COMM_STATS_INITIALIZER;
+  stats.calls = from.nativeCalls + from.stagedCalls;
+  stats.nativeCalls = from.nativeCalls;
+  stats.stagedCalls = from.stagedCalls;
+  stats.dynamicCalls = from.dynamicCalls;
+  stats.inputBytes = from.inputBytes;
+  stats.stagedInputBytes = from.stagedInputBytes;
+  stats.encodedBytes = from.encodedBytes;
+  stats.wireBytesSent = from.wireBytesSent;
+  stats.chunks = from.chunks;
+  stats.scratchBytes = from.scratchBytes;
+  stats.compressionAgreed = communicator.compressionAgreed() ? 1 : 0;
+  if (from.lastDecision) {
+    stats.lastStrategy = toStrategy(from.lastDecision->strategy);
+    const std::string reason = policy::describe(*from.lastDecision);
+    reason.copy(stats.lastReason, sizeof(stats.lastReason) - 1);
+  }
+  return stats;
+}
+
+}  // namespace
+}  // namespace zipccl::capi
+
+using zipccl::expects;
+using zipccl::capi::communicatorOf;
+using zipccl::capi::guarded;
+
+zipcclResult_t zipcclCommInitAllLocal(zipcclComm_t* comms, int nranks,
+                                      const zipcclConfig_t* config) {
+  return guarded(__func__, nullptr,
+                 [&] { zipccl::capi::initAllLocal(comms, nranks, config, true); });
+}
+
+zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int nranks,
+                                             const zipcclConfig_t* configs) {
+  return guarded(__func__, nullptr, [&] {
+    expects(configs != nullptr, "configs is NULL");
+    zipccl::capi::initAllLocal(comms, nranks, configs, false);
+  });
+}
+
+zipcclResult_t zipcclCommDestroy(zipcclComm_t comm) {
+  if (comm == nullptr) return zipcclSuccess;
+  return guarded(__func__, nullptr, [&] {
+    static_cast<void>(communicatorOf(comm));
+    delete comm;
+  });
+}
+
+zipcclResult_t zipcclCommAbort(zipcclComm_t comm) {
+  return guarded(__func__, comm, [&] { communicatorOf(comm).abort(); });
+}
+
+zipcclResult_t zipcclCommCount(const zipcclComm_t comm, int* count) {
+  return guarded(__func__, comm, [&] {
+    expects(count != nullptr, "count is NULL");
+    *count = communicatorOf(comm).rankCount();
+  });
+}
+
+zipcclResult_t zipcclCommUserRank(const zipcclComm_t comm, int* rank) {
+  return guarded(__func__, comm, [&] {
+    expects(rank != nullptr, "rank is NULL");
+    *rank = communicatorOf(comm).rank();
+  });
+}
+
+zipcclResult_t zipcclCommGetAsyncError(zipcclComm_t comm, zipcclResult_t* asyncError) {
+  return guarded(__func__, comm, [&] {
+    expects(asyncError != nullptr, "asyncError is NULL");
+    const std::optional<zipccl::Error> error = communicatorOf(comm).asyncError();
+    *asyncError = error ? static_cast<zipcclResult_t>(error->code()) : zipcclSuccess;
+    if (error) zipccl::capi::keepMessage(error->message(), comm);
+  });
+}
+
+zipcclResult_t zipcclCommGetStats(zipcclComm_t comm, zipcclCommStats_t* stats) {
+  return guarded(__func__, comm, [&] {
+    expects(stats != nullptr, "stats is NULL");
+    expects(stats->size > sizeof(stats->size), "stats.size is ", stats->size,
+            "; ZIPCCL_COMM_STATS_INITIALIZER makes it ", sizeof(*stats));
+    zipcclCommStats_t read = zipccl::capi::readStats(communicatorOf(comm));
+    read.size = stats->size;
+    std::memcpy(stats, &read, std::min(stats->size, sizeof(read)));
+  });
+}
