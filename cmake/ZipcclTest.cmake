@@ -58,6 +58,7 @@ function(zipccl_add_python_test)
   endif()
   cmake_path(ABSOLUTE_PATH arg_SCRIPT BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
   # -B: no __pycache__ in the source tree.
-  add_test(NAME ${arg_NAME} COMMAND Python3::Interpreter -B "${arg_SCRIPT}" ${arg_ARGUMENTS})
+  add_test(NAME ${arg_NAME} COMMAND Python3::Interpreter -B "${arg_SCRIPT}" ${arg_ARGUMENTS}
+           COMMAND_EXPAND_LISTS)
   set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
