@@ -26,6 +26,9 @@ struct LaunchOptions {
   unsigned maxBlocks = 0;
 };
 
+/// The GPU codec takes frames of up to this many elements.
+inline constexpr std::uint64_t kGpuMaxElementCount = std::uint64_t{1} << 38;
+
 /// Bytes of device memory that encode() needs as its workspace, whatever the frame.
 inline constexpr std::size_t kEncodeWorkspaceBytes = 16;
 

@@ -37,6 +37,12 @@ inline constexpr std::uint32_t kWindowRounding = 5872026;
 inline constexpr std::int32_t kOctavesBelowHalfLaneSum = 9;
 inline constexpr std::uint32_t kHalfLaneWindowRounding = 5955912;
 
+/// What the window of six + zero, whose tie lies 0.14 octaves higher, takes off the rounding.
+inline constexpr std::uint32_t kSixWindowRoundingLess = 1174405;
+
+/// Zeros in a tile from which six + zero needs fewer bytes than seven: between 15 and 27, by sigma.
+inline constexpr std::uint32_t kZerosThatPay = 22;
+
 /// Whether a lane whose sum has these bits takes part in the estimate: not when all its values are
 /// zero, and not when one is infinite or NaN or the sum overflows.
 ZIPCCL_HOST_DEVICE constexpr bool isMeasurableLane(std::uint32_t laneBits) {

@@ -29,10 +29,19 @@ void expectsBuffer(const void* pointer, const char* name) {
   expectsAligned(pointer, name);
 }
 
-codec::FrameLayout checkedGpuLayout(const codec::FrameSpec& spec) {
-  expects(spec.datatype == codec::Datatype::kBfloat16,
-          "the GPU codec handles bf16 only: use the host codec for fp32");
-  return codec::checkedLayout(spec);
+void expectsElements(const void* pointer, const codec::FrameSpec& spec, const char* name) {
+  if (spec.elementCount == 0) return;
+  expects(pointer != nullptr, name, " must not be null");
+  const std::uint64_t alignment = codec::bytesPerElement(spec.datatype);
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  expects(address % alignment == 0, name, " must be aligned to its elements of ", alignment,
+          " bytes, but is ", address % alignment, " bytes past");
+}
+
+void expectsGpuSpec(const codec::FrameSpec& spec) {
+  static_cast<void>(codec::checkedLayout(spec));
+  expects(spec.elementCount <= kGpuMaxElementCount, "the GPU codec takes up to 2^38 elements, not ",
+          spec.elementCount);
 }
 
 }  // namespace
@@ -46,12 +55,12 @@ void initEncodeWorkspace(void* workspace, StreamHandle stream) {
 void encode(const codec::FrameSpec& spec, const void* source, void* frame,
             std::uint64_t frameCapacity, std::uint64_t* frameBytes, void* workspace,
             StreamHandle stream, const LaunchOptions& options) {
-  checkedGpuLayout(spec);
+  expectsGpuSpec(spec);
   expects(!spec.checksum, "the GPU codec does not write checksums: agree on a frame without one");
   const std::uint64_t needed = codec::maxFrameBytes(spec.datatype, spec.elementCount);
   expects(frameCapacity >= needed, "a frame of ", spec.elementCount, " elements needs ", needed,
           " bytes of space, not ", frameCapacity);
-  if (spec.elementCount != 0) expectsBuffer(source, "source");
+  expectsElements(source, spec, "source");
   expectsBuffer(frame, "frame");
   expectsBuffer(workspace, "workspace");
   const EncodeLaunch launch{spec,
@@ -67,10 +76,10 @@ void encode(const codec::FrameSpec& spec, const void* source, void* frame,
 void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
             std::uint64_t dynamicCapacity, void* output, std::uint32_t* status, StreamHandle stream,
             const LaunchOptions& options) {
-  checkedGpuLayout(spec);
+  expectsGpuSpec(spec);
   expectsBuffer(staticPart, "staticPart");
   if (dynamicCapacity != 0) expectsBuffer(dynamicPart, "dynamicPart");
-  if (spec.elementCount != 0) expectsBuffer(output, "output");
+  expectsElements(output, spec, "output");
   expects(status != nullptr, "status must not be null");
   const DecodeLaunch launch{spec,
                             static_cast<const std::byte*>(staticPart),

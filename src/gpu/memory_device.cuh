@@ -50,6 +50,37 @@ __device__ __forceinline__ void storeShared4(SharedAddress at, std::uint32_t v) 
 __device__ __forceinline__ void storeShared1(SharedAddress at, std::uint32_t v) {
   asm volatile("st.shared.u8 [%0], %1;" ::"r"(at), "r"(v) : "memory");
 }
+__device__ __forceinline__ void storeShared(SharedAddress at, unsigned v) { storeShared4(at, v); }
+__device__ __forceinline__ void storeShared(SharedAddress at, unsigned short v) {
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(v) : "memory");
+}
+template <typename Unit>
+__device__ __forceinline__ Unit loadShared(SharedAddress at) {
+  return static_cast<Unit>(sizeof(Unit) == 2 ? loadShared2(at) : loadShared4(at));
+}
+
+/// The block's shared memory, `kBytes` of it. Static as long as that is possible: from dynamic
+/// shared memory of the same size the driver chose a division of the L1 cache that cost an eighth
+/// of the encoder's speed. Where needsDynamicShared() says so, the launch must ask for it.
+inline constexpr unsigned kMaxStaticShared = 40 * 1024;
+constexpr bool needsDynamicShared(unsigned bytes) { return bytes > kMaxStaticShared; }
+
+template <unsigned kBytes>
+__device__ __forceinline__ SharedAddress blockShared() {
+  if constexpr (needsDynamicShared(kBytes)) {
+    extern __shared__ uint4 dynamicShared[];
+    return sharedAddress(dynamicShared);
+  } else {
+    __shared__ uint4 staticShared[(kBytes + 15) / 16];
+    return sharedAddress(staticShared);
+  }
+}
+
+/// A barrier of `kThreads` threads of the block, all of whose warps name the same `id` (1 to 15).
+template <unsigned kThreads>
+__device__ __forceinline__ void barrier(unsigned id) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
+}
 
 /// Copies 16 bytes to shared memory without passing registers; both addresses 16-byte aligned.
 __device__ __forceinline__ void copyAsync16(SharedAddress to, const void* from) {

@@ -24,31 +24,63 @@ __device__ __forceinline__ std::uint32_t addThenMinPair(std::uint32_t pair, std:
   return __viaddmin_u16x2(pair, addend, limit);
 }
 
-/// The window base for kind seven, the same in every lane, from the magnitudes of the odd slots
-/// (codec/tile_window.hpp).
-__device__ __forceinline__ std::uint32_t estimateWindowBase(
-    const std::uint32_t (&words)[codec::kPairWords]) {
-  // An odd slot is the upper half of its pair word; the even slot's bits below it add less than one
-  // unit in the last place.
+/// What the odd slots of a tile tell of its scale, the same in every lane.
+struct TileScale {
+  std::uint32_t meanBits;  ///< mean over measurable lanes of the bit patterns of their sums
+  bool measurable;         ///< whether there is such a lane
+  bool manyZeros;          ///< enough lanes have one among 8 values to be worth counting them
+};
+
+/// Measures a tile by its odd slots (codec/tile_window.hpp). An odd slot is the upper half of its
+/// pair word; the even slot's bits below it add less than one unit in the last place.
+__device__ __forceinline__ TileScale measureTile(const std::uint32_t (&words)[codec::kPairWords]) {
   float sum0 = 0.0F;
   float sum1 = 0.0F;
+  float least = 1.0F;
 #pragma unroll
   for (unsigned w = 0; w < codec::kPairWords; w += 2) {
-    sum0 += fabsf(__uint_as_float(words[w]));
+    const float x0 = fabsf(__uint_as_float(words[w]));
+    sum0 += x0;
     sum1 += fabsf(__uint_as_float(words[w + 1]));
+    least = fminf(least, x0);
   }
+  TileScale scale;
+  scale.manyZeros = __popc(__ballot_sync(kFullWarp, __float_as_uint(least) < 0x00800000U)) > 4;
   const std::uint32_t bits = __float_as_uint(sum0 + sum1);
   const bool measurable = codec::isMeasurableLane(bits);
   const unsigned lanes = __ballot_sync(kFullWarp, measurable);
   // 32 lanes of 31-bit patterns: five bits of each are dropped, so that their sum is their mean.
-  std::uint32_t mean = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
-  if (lanes != kFullWarp) {
-    if (lanes == 0) return 0;
-    mean = static_cast<std::uint32_t>(std::uint64_t{mean} * 32U / __popc(lanes));
+  scale.meanBits = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
+  scale.measurable = lanes != 0;
+  if (lanes != kFullWarp && lanes != 0) {
+    scale.meanBits =
+        static_cast<std::uint32_t>(std::uint64_t{scale.meanBits} * 32U / __popc(lanes));
   }
-  const int base = static_cast<int>((mean + codec::kHalfLaneWindowRounding) >> 23) -
-                   codec::kOctavesBelowHalfLaneSum;
+  return scale;
+}
+
+__device__ __forceinline__ std::uint32_t clampWindowBase(int base) {
   return static_cast<std::uint32_t>(min(max(base, 0), static_cast<int>(codec::kMaxWindowBase)));
+}
+
+__device__ __forceinline__ std::uint32_t sevenWindowBase(const TileScale& scale) {
+  return scale.measurable
+             ? clampWindowBase(
+                   static_cast<int>((scale.meanBits + codec::kHalfLaneWindowRounding) >> 23) -
+                   codec::kOctavesBelowHalfLaneSum)
+             : 0;
+}
+
+/// Of the 512 odd slots `oddZeros` are zero and pull the mean down by the share that is left.
+__device__ __forceinline__ std::uint32_t sixWindowBase(const TileScale& scale,
+                                                       std::uint32_t oddZeros) {
+  if (!scale.measurable || oddZeros >= 512) return 1;
+  const float octaves = 9.0F - __log2f(static_cast<float>(512U - oddZeros));
+  const std::uint32_t bits = scale.meanBits + codec::kHalfLaneWindowRounding -
+                             codec::kSixWindowRoundingLess +
+                             static_cast<std::uint32_t>(octaves * 8388608.0F);
+  return max(clampWindowBase(static_cast<int>(bits >> 23) - codec::kOctavesBelowHalfLaneSum + 1),
+             1U);
 }
 
 /// Bytes 1 and 3 of a rotated pair word: both exponent fields as a pair.
@@ -89,23 +121,16 @@ __device__ __forceinline__ void codesOfSixAndZero(const std::uint32_t (&words)[c
   codec::packCodes(codes, codeWords);
 }
 
-/// Whether any of the lane's exponent fields is 0.
-__device__ __forceinline__ bool anyZeroExponent(const std::uint32_t (&words)[codec::kPairWords]) {
-  std::uint32_t zeros = 0;
-#pragma unroll
-  for (unsigned w = 0; w < codec::kPairWords; ++w) zeros |= 0x80008000U - (words[w] & 0x7F807F80U);
-  return (zeros & 0x80008000U) != 0;
-}
-
-/// How many of the lane's exponent fields are 0.
-__device__ __forceinline__ std::uint32_t zeroExponents(
+/// How many of the tile's exponent fields are 0, even slots in the low half, odd slots in the high
+/// one.
+__device__ __forceinline__ std::uint32_t countZeroExponents(
     const std::uint32_t (&words)[codec::kPairWords]) {
   std::uint32_t zeros = 0;
 #pragma unroll
   for (unsigned w = 0; w < codec::kPairWords; ++w) {
     zeros += ((0x80008000U - (words[w] & 0x7F807F80U)) >> 15) & codec::kPairOnes;
   }
-  return (zeros & 0xFFFFU) + (zeros >> 16);
+  return __reduce_add_sync(kFullWarp, zeros);
 }
 
 /// The sign-mantissa bytes of 16 slots (8 pair words).
