@@ -24,11 +24,11 @@ namespace zipccl::codec {
 /// below that of the standard deviation, 5 because the sum is 32 means.
 inline constexpr std::int32_t kOctavesBelowLaneSum = 10;
 
-/// 0.70 octaves in units of a bit pattern, which rounds the estimate to the better window. Of these
-/// are 0.326 = log2(sqrt(pi / 2)), the standard deviation over the mean magnitude of a Gaussian;
-/// 0.322 because the best window moves up where the fraction of log2 sigma passes 0.678; and 0.05
-/// for what the logarithm of a mean of 32 and its piecewise linear form fall short. With it the
-/// choice costs less than 0.0004 bits a value over the best window, whatever sigma.
+/// 0.70 octaves in units of a bit pattern, which rounds the estimate to the better window. 0.688 of
+/// it is derived in docs/theory.md section 5: 0.326 = log2(sqrt(pi / 2)), the standard deviation
+/// over the mean magnitude of a Gaussian; 0.280, because the best window moves up at the fraction
+/// 0.720 of log2 sigma; 0.082 for the piecewise linear logarithm and the mean of logarithms of only
+/// 32 values. The rest leans to the higher window, whose error is the cheap one.
 inline constexpr std::uint32_t kWindowRounding = 5872026;
 
 /// The same for the sums of 16 of a lane's values, which is what the GPU's encoder adds up: the sum

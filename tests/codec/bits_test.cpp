@@ -12,6 +12,7 @@
 
 #include "codec/codec_testing.hpp"
 #include "codec/tensor_bits.hpp"
+#include "codec/window.hpp"
 #include "support/safetensors.hpp"
 #include "support/seeded_test.hpp"
 
@@ -22,6 +23,9 @@ constexpr std::uint64_t kCount = 1 << 20;
 constexpr int kSigmas = 16;
 constexpr double kMaxFirstCallBits = 11.35;
 constexpr double kMaxSteadyBits = 11.30;
+/// 0.004 bits a value at the worst sigma (docs/theory.md section 5), and six standard deviations of
+/// the share of a sample of kCount values.
+constexpr double kMaxLostShare = 0.004 / 8 + 6 * 0.00017;
 
 class Bits : public zipccl::testing::SeededTest {
  protected:
@@ -48,6 +52,12 @@ TEST_F(Bits, GaussianOfEverySigmaInAnOctave) {
         static_cast<double>(earlier.escapes) / static_cast<double>(kCount));
     EXPECT_LE(bits.firstCall, kMaxFirstCallBits) << sigma;
     EXPECT_LE(bits.steady, kMaxSteadyBits) << sigma;
+    // The choice from the tile itself costs next to nothing over the best window for the known
+    // sigma.
+    const double fraction = static_cast<double>(i) / kSigmas + kBf16FractionShift;
+    const double bestShare = 1.0 - coverage(fraction, bestBaseOffset(fraction, 7), 7);
+    EXPECT_LT(escapeShare, bestShare + kMaxLostShare) << sigma;
+    EXPECT_GT(escapeShare, bestShare - kMaxLostShare) << sigma;
     EXPECT_EQ(earlier.rawTiles + earlier.zeroCodeTiles + earlier.emptyTiles, 0U);
   }
 }
