@@ -45,11 +45,11 @@ TEST_F(Bits, GaussianOfEverySigmaInAnOctave) {
     const double sigma = std::exp2(octave + static_cast<double>(i) / kSigmas);
     const EncodeResult earlier = encodeChecked(spec, gaussianElements(sigma)).result;
     const BitsPerValue bits = bitsPerValue(spec, gaussianElements(sigma), earlier.extraBytes);
+    const double escapeShare = static_cast<double>(earlier.escapes) / static_cast<double>(kCount);
     std::printf(
         "{\"normal\":%.9g,\"elements\":%llu,\"firstCallBits\":%.5f,\"steadyBits\":%.5f,"
         "\"escapeShare\":%.5f}\n",
-        sigma, static_cast<unsigned long long>(kCount), bits.firstCall, bits.steady,
-        static_cast<double>(earlier.escapes) / static_cast<double>(kCount));
+        sigma, static_cast<unsigned long long>(kCount), bits.firstCall, bits.steady, escapeShare);
     EXPECT_LE(bits.firstCall, kMaxFirstCallBits) << sigma;
     EXPECT_LE(bits.steady, kMaxSteadyBits) << sigma;
     // The choice from the tile itself costs next to nothing over the best window for the known
