@@ -108,8 +108,11 @@ class Mutations : public BadBytes {
   Mutations() {
     for (const Format& format : kFormats) {
       for (const std::uint64_t poolTiles : {0, 1, 3}) {
-        Words words = mixedWords(random_, 10 * kTileElements + random_.below(100));
-        fillWords(random_, Content::kGaussian, LowHalves::kRare, std::span(words).first(2048));
+        // Three tiles, or with the middle pool nine, so two groups.
+        const std::uint64_t tiles = poolTiles == 1 ? 9 : 3;
+        Words words = mixedWords(random_, tiles * kTileElements + random_.below(100));
+        fillWords(random_, Content::kGaussian, LowHalves::kRare,
+                  std::span(words).first(2 * kTileElements));
         Base base;
         base.spec = specOf(format, words.size());
         base.spec.poolBytes = 640 * poolTiles;

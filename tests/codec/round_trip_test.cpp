@@ -185,19 +185,33 @@ TEST_F(RoundTrip, SpecialWordsInEveryLaneAndSlot) {
 }
 
 TEST_F(RoundTrip, ChecksumIsThatOfTheElements) {
-  // By hand from docs/format.md section 8: one word d[0] = 0x3F80, mixed with 0x9E37...15 added.
-  const Bytes one = elementsOf(Datatype::kBfloat16, Words{0x3F800000U});
-  const FrameSpec spec = {Datatype::kBfloat16, Layout::kNarrow, 1, 0, true};
-  const Encoded encoded = encodeChecked(spec, one);
-  std::uint64_t x = 0x3F80 + 0x9E3779B97F4A7C15U;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-  x ^= x >> 31;
-  FrameHeader header;
-  ASSERT_EQ(readHeader(encoded.frame, header), DecodeStatus::kOk);
-  EXPECT_EQ(header.checksum, x);
-  EXPECT_TRUE(header.spec.checksum);
-  expectDecodes(spec, encoded, one);
+  // docs/format.md section 8 once more, byte by byte.
+  const auto mix = [](std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+    return x ^ (x >> 31);
+  };
+  for (const Format& format : kFormats) {
+    for (const std::uint64_t count : {0, 1, 2, 3, 4, 5, 1023, 1024, 3001}) {
+      const Bytes elements = mixedElements(format, count);
+      std::uint64_t expected = 0;
+      std::uint64_t word = 0;
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        word |= std::to_integer<std::uint64_t>(elements[i]) << (8 * (i % 8));
+        if (i % 8 != 7 && i + 1 != elements.size()) continue;
+        expected += mix(word + (i / 8 + 1) * 0x9E3779B97F4A7C15U);
+        word = 0;
+      }
+      FrameSpec spec = specOf(format, count);
+      spec.checksum = true;
+      const Encoded encoded = encodeChecked(spec, elements);
+      FrameHeader header;
+      ASSERT_EQ(readHeader(encoded.frame, header), DecodeStatus::kOk);
+      EXPECT_EQ(header.checksum, expected) << format << " " << count;
+      EXPECT_TRUE(header.spec.checksum);
+      expectDecodes(spec, encoded, elements);
+    }
+  }
 }
 
 TEST_F(RoundTrip, ChecksumShowsEveryFlippedBitOfTheElements) {
