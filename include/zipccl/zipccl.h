@@ -167,9 +167,16 @@ ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int
 
 /// Creates this process's communicator over MPI_COMM_WORLD. Collective: every process of the world
 /// calls it. Loads libmpi through the plugin libzipccl_mpi.so on first use: zipcclSystemError names
-/// what is missing. MPI is initialised if the caller has not done so. `config` may be NULL.
+/// what is missing. MPI is initialised if the caller has not done so, and then finalised at exit.
+///
+/// MPI is used with MPI_THREAD_SERIALIZED: while one thread is inside a call on an MPI
+/// communicator, no other may use MPI or another MPI communicator. zipcclCommAbort is free of this,
+/// but other ranks notice it in their next call, once this rank makes a call or destroys the
+/// communicator. After a failure MPI may still touch the buffers of the call that failed: end the
+/// program or keep them.
 ///
 /// zipcclRemoteError when a rank has not come within the time limit; *comm is NULL on failure.
+/// `config` may be NULL.
 ZIPCCL_API zipcclResult_t zipcclCommInitMpi(zipcclComm_t* comm, const zipcclConfig_t* config);
 
 /// Frees a communicator. No other thread may be inside a call on it, and none may use it

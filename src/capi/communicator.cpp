@@ -16,6 +16,7 @@
 #include "capi/config.hpp"
 #include "collectives/host_codec.hpp"
 #include "transport/local_transport.hpp"
+#include "transport/mpi_transport.hpp"
 
 namespace zipccl::capi {
 namespace {
@@ -88,6 +89,11 @@ void initAllLocal(zipcclComm_t* comms, int nranks, const zipcclConfig_t* configs
   for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release();
 }
 
+zipcclComm_t initMpi(const zipcclConfig_t* config) {
+  const CommunicatorSettings settings = resolveSettings(config, zipccl::settings());
+  return makeComm(transport::loadMpiTransport({.timeout = settings.timeout}), settings).release();
+}
+
 zipcclStrategy_t toStrategy(policy::Strategy strategy) {
   switch (strategy) {
     case policy::Strategy::kNative:
@@ -138,6 +144,14 @@ zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int nranks,
   return guarded(__func__, nullptr, [&] {
     expects(configs != nullptr, "configs is NULL");
     zipccl::capi::initAllLocal(comms, nranks, configs, false);
+  });
+}
+
+zipcclResult_t zipcclCommInitMpi(zipcclComm_t* comm, const zipcclConfig_t* config) {
+  return guarded(__func__, nullptr, [&] {
+    expects(comm != nullptr, "comm is NULL");
+    *comm = nullptr;
+    *comm = zipccl::capi::initMpi(config);
   });
 }
 

@@ -52,8 +52,8 @@ TEST_P(AllGatherCounts, AreExactInPlaceAndNot) {
   }
   const CommunicatorStatistics statistics = group[0].statistics();
   const bool isCompressed = codedDatatype(datatype).has_value() && rankCount > 1;
-  EXPECT_EQ(statistics.stagedCalls, isCompressed ? 32U : 0U);
-  EXPECT_EQ(statistics.nativeCalls + statistics.stagedCalls, 34U);
+  EXPECT_EQ(statistics.stagedCalls, isCompressed ? 30U : 0U);
+  EXPECT_EQ(statistics.nativeCalls + statistics.stagedCalls, 32U);
 }
 
 std::string paramName(const ::testing::TestParamInfo<RanksAndType>& info) {
@@ -77,10 +77,11 @@ INSTANTIATE_TEST_SUITE_P(
 class AllGather : public zipccl::testing::SeededTest {};
 
 TEST_F(AllGather, MillionElementsOnFourRanks) {
+  constexpr std::uint64_t kMillion = testing::scaled(1'000'000);
   LocalGroup group(4, testSettings());
-  check(group, {.elementCount = 1'000'000, .seed = random_()});
-  check(group, {.elementCount = 1'000'000, .inPlace = true, .seed = random_()});
-  check(group, {.datatype = Datatype::kFloat32, .elementCount = 1'000'000, .seed = random_()});
+  check(group, {.elementCount = kMillion, .seed = random_()});
+  check(group, {.elementCount = kMillion, .inPlace = true, .seed = random_()});
+  check(group, {.datatype = Datatype::kFloat32, .elementCount = kMillion, .seed = random_()});
 }
 
 TEST_F(AllGather, EveryContentOnAllRanks) {
@@ -155,7 +156,7 @@ TEST_F(AllGather, SmallScratchMeansManyChunksWithinIt) {
            {Content::kGaussian, Content::kPatchwork, Content::kRandomBits}) {
         for (const bool inPlace : {false, true}) {
           check(group, {.datatype = datatype,
-                        .elementCount = 100'001,
+                        .elementCount = 50'001,
                         .contents = {content},
                         .inPlace = inPlace,
                         .misalignedElements = 1,
@@ -205,7 +206,7 @@ TEST_F(AllGather, CountsWhatItDid) {
 TEST_F(AllGather, RandomCalls) {
   constexpr Datatype kDatatypes[] = {Datatype::kBfloat16, Datatype::kBfloat16, Datatype::kFloat32,
                                      Datatype::kFloat32,  Datatype::kUint8,    Datatype::kFloat64};
-  for (int groupNumber = 0; groupNumber < 12; ++groupNumber) {
+  for (int groupNumber = 0; groupNumber < static_cast<int>(testing::scaled(20)); ++groupNumber) {
     const int rankCount = static_cast<int>(random_.between(1, 8));
     CommunicatorSettings settings = testSettings();
     settings.agreed.checksum = random_.chance(0.3);

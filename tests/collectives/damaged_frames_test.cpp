@@ -99,8 +99,9 @@ class DamagedFrames : public zipccl::testing::SeededTest {
 
 TEST_F(DamagedFrames, EveryHeaderBitIsProtected) {
   const AllGatherCase test{.elementCount = 1500};
-  // Every other bit, a fresh half each time; a group of its own for each.
-  for (std::uint64_t bit = random_.below(4); bit < 8 * codec::kHeaderBytes; bit += 4) {
+  // Every fourth bit, other ones each time; a group of its own for each.
+  constexpr std::uint64_t kStep = testing::kIsThreadSanitized ? 40 : 4;
+  for (std::uint64_t bit = random_.below(kStep); bit < 8 * codec::kHeaderBytes; bit += kStep) {
     SCOPED_TRACE(::testing::Message() << "bit " << bit);
     const auto flip = [&](std::span<std::byte> frame) { flipBit(frame, bit); };
     expectDamageFound(callUntilFailure(onReceive(2, 0, flip), test));
@@ -112,7 +113,7 @@ TEST_F(DamagedFrames, ADamagedSenderIsFoundByAllReceivers) {
   const AllGatherCase test{.elementCount = 20'000};
   const codec::FrameLayout layout =
       codec::frameLayout(codec::Datatype::kBfloat16, codec::Layout::kNarrow, 20'000, 0);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < static_cast<int>(testing::scaled(30)); ++round) {
     const std::uint64_t bit = 8 * layout.descriptorsAt + random_.below(8 * 4 * layout.tileCount);
     SCOPED_TRACE(::testing::Message() << "descriptor bit " << bit);
     const RankErrors errors =
@@ -127,7 +128,7 @@ TEST_F(DamagedFrames, DescriptorsDamagedForOneReceiverEndAllRanks) {
       .datatype = Datatype::kFloat32, .elementCount = 20'000, .contents = {Content::kWidened}};
   const codec::FrameLayout layout =
       codec::frameLayout(codec::Datatype::kFloat32, codec::Layout::kNarrow, 20'000, 0);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < static_cast<int>(testing::scaled(30)); ++round) {
     const std::uint64_t bit = 8 * layout.descriptorsAt + random_.below(8 * 4 * layout.tileCount);
     SCOPED_TRACE(::testing::Message() << "descriptor bit " << bit);
     const auto flip = [&](std::span<std::byte> frame) { flipBit(frame, bit); };
@@ -138,7 +139,7 @@ TEST_F(DamagedFrames, DescriptorsDamagedForOneReceiverEndAllRanks) {
 
 TEST_F(DamagedFrames, AnyDamageGivesTheRightBitsOrAnError) {
   int found = 0;
-  constexpr int kRounds = 150;
+  constexpr int kRounds = static_cast<int>(testing::scaled(150));
   for (int round = 0; round < kRounds; ++round) {
     const AllGatherCase test{
         .datatype = random_.chance(0.5) ? Datatype::kBfloat16 : Datatype::kFloat32,
@@ -161,8 +162,7 @@ TEST_F(DamagedFrames, AnyDamageGivesTheRightBitsOrAnError) {
     found += errors[2] ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(found, kRounds / 2);
-  EXPECT_LT(found, kRounds + 1);
+  EXPECT_GT(found, kRounds / 2) << "most damage must be found, or the test damages nothing";
 }
 
 TEST_F(DamagedFrames, ContentDamageIsFoundByTheChecksumOnly) {

@@ -208,7 +208,7 @@ TEST_F(Failure, AbortEndsRanksThatWait) {
 }
 
 TEST_F(Failure, AbortInTheMiddleOfRunningCallsEndsAllRanks) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < static_cast<int>(testing::scaled(20)); ++round) {
     CommunicatorSettings settings = testSettings();
     settings.agreed.maxScratchBytes = 200'000;
     LocalGroup group(3, settings);

@@ -14,14 +14,6 @@
 
 namespace zipccl::collectives::testing {
 
-CommunicatorSettings testSettings(StrategyChoice strategy) {
-  CommunicatorSettings settings;
-  settings.agreed.strategy = strategy;
-  settings.agreed.maxScratchBytes = std::uint64_t{256} << 20;
-  settings.timeout = std::chrono::seconds(60);
-  return settings;
-}
-
 RankErrors runRanks(int rankCount, const std::function<void(int)>& body) {
   RankErrors errors(static_cast<std::size_t>(rankCount));
   std::vector<std::jthread> threads;

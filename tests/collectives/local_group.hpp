@@ -11,13 +11,10 @@
 
 #include "base/error.hpp"
 #include "collectives/communicator.hpp"
+#include "test_settings.hpp"
 #include "transport/transport.hpp"
 
 namespace zipccl::collectives::testing {
-
-/// Settings for tests: the given strategy, 256 MB of scratch, and a time limit that turns a hang
-/// into a failure.
-[[nodiscard]] CommunicatorSettings testSettings(StrategyChoice strategy = StrategyChoice::kStaged);
 
 /// Puts something between communicator and transport of one rank.
 using Decorator =

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settings for tests of communicators, and how much work a test may do.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "collectives/communicator.hpp"
+
+namespace zipccl::collectives::testing {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsThreadSanitized = true;
+#else
+inline constexpr bool kIsThreadSanitized = false;
+#endif
+
+/// The given strategy, 256 MB of scratch, and a time limit that turns a hang into a failure.
+[[nodiscard]] inline CommunicatorSettings testSettings(
+    StrategyChoice strategy = StrategyChoice::kStaged) {
+  CommunicatorSettings settings;
+  settings.agreed.strategy = strategy;
+  settings.agreed.maxScratchBytes = std::uint64_t{256} << 20;
+  settings.timeout = std::chrono::seconds(60);
+  return settings;
+}
+
+/// `full`, or a tenth of it under the thread sanitizer, which takes about ten times as long.
+[[nodiscard]] constexpr std::uint64_t scaled(std::uint64_t full) {
+  return kIsThreadSanitized ? full / 10 : full;
+}
+
+}  // namespace zipccl::collectives::testing
