@@ -82,10 +82,9 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
   if (agreement.profile) {
     profile_ = *agreement.profile;
   } else if (compressionAgreed_ && settings_.strategy == StrategyChoice::kAuto && rankCount() > 1) {
-    profile_ = measureProfile(*transport_, *codec_, scratch_, settings_.maxScratchBytes);
+    profile_ = measureProfile(*transport_, *codec_, settings_.maxScratchBytes);
   }
   wireBytesBefore_ = transport_->statistics().wireBytes;
-  statistics_.scratchBytes = scratch_.heldBytes();
 }
 
 void Communicator::allGather(const void* send, void* receive, std::uint64_t elementCount,

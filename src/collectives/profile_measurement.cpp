@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "collectives/scratch.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -120,7 +121,7 @@ void measureAllGather(transport::Transport& transport, std::span<std::byte> scra
 
 }  // namespace
 
-policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec, Scratch& scratch,
+policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec,
                                std::uint64_t maxScratchBytes) {
   const auto ranks = static_cast<std::uint64_t>(transport.rankCount());
   const std::uint64_t codecBytes =
@@ -128,6 +129,7 @@ policy::Profile measureProfile(transport::Transport& transport, FrameCodec& code
   if (maxScratchBytes < std::max(codecBytes, (ranks + 1) * kLinkBytes[1])) return {};
 
   const std::uint64_t wantedBytes = std::min((ranks + 1) * kLinkBytes.back(), kMostGatheredBytes);
+  Scratch scratch(codec, maxScratchBytes);
   const std::span<std::byte> memory =
       scratch.reserve(std::min(std::max(codecBytes, wantedBytes), maxScratchBytes));
   policy::Profile profile;

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "collectives/frame_codec.hpp"
-#include "collectives/scratch.hpp"
 #include "policy/profile.hpp"
 #include "transport/transport.hpp"
 
@@ -17,6 +16,6 @@ namespace zipccl::collectives {
 /// each figure is the slowest rank's. Not usable, on all ranks, where `maxScratchBytes` leaves no
 /// room.
 [[nodiscard]] policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec,
-                                             Scratch& scratch, std::uint64_t maxScratchBytes);
+                                             std::uint64_t maxScratchBytes);
 
 }  // namespace zipccl::collectives

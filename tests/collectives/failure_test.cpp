@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "all_gather_check.hpp"
+#include "damaging_transport.hpp"
 #include "local_group.hpp"
 #include "log_capture.hpp"
 #include "support/seeded_test.hpp"
@@ -107,7 +108,13 @@ TEST_F(Failure, NoElementsNeedNoBuffers) {
 }
 
 TEST_F(Failure, ASecondThreadIsTurnedAway) {
-  LocalGroup group(2, testSettings());
+  std::atomic<bool> isInside = false;
+  const testing::Damage watch{
+      .onSend = [&](int rank, int, std::span<std::byte>) { isInside = isInside || rank == 0; },
+      .onReceive = {}};
+  LocalGroup group(2, testSettings(), [&](std::unique_ptr<transport::Transport> inner) {
+    return testing::damage(std::move(inner), watch);
+  });
   std::vector<std::uint16_t> send(1000);
   std::vector<std::uint16_t> receive(2000);
   std::vector<std::uint16_t> others(2000);
@@ -116,8 +123,7 @@ TEST_F(Failure, ASecondThreadIsTurnedAway) {
         errorOf([&] { group[0].allGather(send.data(), receive.data(), send.size(), kBf16); });
     EXPECT_EQ(error.code(), ErrorCode::kRemoteError);
   });
-  // Until the first thread is inside, the second is the one that gets in: then it is aborted too.
-  std::this_thread::sleep_for(milliseconds(200));
+  while (!isInside) std::this_thread::sleep_for(milliseconds(1));
   const Error error =
       errorOf([&] { group[0].allGather(send.data(), others.data(), send.size(), kBf16); });
   expectMessage(error, ErrorCode::kInvalidUsage, "another thread is inside a collective");
