@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/dl_handle.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
@@ -22,6 +24,11 @@ namespace {
 
 constexpr char kInstallFolder[] = ZIPCCL_INSTALL_LIBDIR;
 constexpr char kRelativeFolder[] = ZIPCCL_RELATIVE_LIBDIR;
+
+void refuseFinalised(int isFinalised) {
+  expects(isFinalised == 0, ErrorCode::kSystemError,
+          "MPI was finalised before, so no MPI transport can be made any more");
+}
 
 using PluginEntry = const ZipcclMpiFunctions* (*)();
 
@@ -84,8 +91,7 @@ MpiLibrary::MpiLibrary(const ZipcclMpiFunctions& functions) : functions_(functio
   int didInitialise = 0;
   int wasFinalised = 0;
   check(functions_.initialise(&didInitialise, &wasFinalised), "MPI_Init_thread");
-  expects(wasFinalised == 0, ErrorCode::kSystemError,
-          "MPI was finalised before, so no MPI transport can be made any more");
+  refuseFinalised(wasFinalised);
   didInitialise_ = didInitialise != 0;
   char version[256] = {};
   functions_.libraryVersion(version, sizeof(version));
@@ -96,7 +102,7 @@ std::shared_ptr<MpiLibrary> MpiLibrary::ofPlugin() {
   static std::shared_ptr<MpiLibrary>& library = *new std::shared_ptr<MpiLibrary>();
   if (library == nullptr) {
     library = std::make_shared<MpiLibrary>(loadPlugin());
-    std::atexit([] { library->finaliseAtExit(); });
+    std::atexit([] { library->finalise(settings().timeout); });
   }
   return library;
 }
@@ -115,14 +121,23 @@ void MpiLibrary::check(int error, std::string_view call, SourceLocation where) c
 void MpiLibrary::retire(std::unique_ptr<MpiCommunicators> communicators, bool hasFailed) noexcept {
   --transportCount_;
   if (hasFailed) {
-    // Nobody answers for a failed transport: its communicators stay as they are.
+    // Nobody answers for a failed transport, so it cannot be known when MPI is done with them.
     hasFailed_ = true;
-    static_cast<void>(communicators.release());
+    keep(std::move(communicators));
     return;
   }
   try {
     retired_.reserve(retired_.size() + 1);
     retired_.push_back(std::move(communicators));
+  } catch (const std::exception&) {
+    keep(std::move(communicators));
+  }
+}
+
+void MpiLibrary::keep(std::unique_ptr<MpiCommunicators> communicators) noexcept {
+  try {
+    kept_.reserve(kept_.size() + 1);
+    kept_.push_back(std::move(communicators));
   } catch (const std::exception&) {
     static_cast<void>(communicators.release());
   }
@@ -135,7 +150,6 @@ bool MpiLibrary::isFreeable(MpiCommunicators& communicators) {
     std::uint64_t bytes = 0;
     check(functions_.testRequest(&send->request, &isDone, &bytes), "MPI_Test");
     send->isDone = isDone != 0;
-    if (!send->isDone) return false;
   }
   for (;;) {
     MpiNotice notice;
@@ -144,13 +158,23 @@ bool MpiLibrary::isFreeable(MpiCommunicators& communicators) {
     check(functions_.receiveAny(&communicators.control, kMpiNoticeTag, &notice, &bytes, &source),
           "MPI_Recv");
     if (source < 0) break;
-    if (bytes == sizeof(notice) && notice.magic == MpiNotice::kMagic &&
-        notice.kind == MpiNotice::Kind::kLeaving) {
+    if (bytes != sizeof(notice) || notice.magic != MpiNotice::kMagic) continue;
+    if (notice.kind == MpiNotice::Kind::kLeaving) {
       communicators.hasLeft[static_cast<std::size_t>(source)] = true;
+    } else if (notice.kind == MpiNotice::Kind::kFailure) {
+      hasFailed_ = true;
     }
   }
-  return std::all_of(communicators.hasLeft.begin(), communicators.hasLeft.end(),
-                     [](bool hasLeft) { return hasLeft; });
+  const std::vector<bool>& hasLeft = communicators.hasLeft;
+  return std::find(hasLeft.begin(), hasLeft.end(), false) == hasLeft.end() &&
+         std::all_of(communicators.notices.begin(), communicators.notices.end(),
+                     [](const std::unique_ptr<MpiNoticeSend>& send) { return send->isDone; });
+}
+
+void MpiLibrary::requireNotFinalised() const {
+  int isFinalised = 0;
+  check(functions_.isFinalised(&isFinalised), "MPI_Finalized");
+  refuseFinalised(isFinalised);
 }
 
 void MpiLibrary::sweep() {
@@ -165,10 +189,25 @@ void MpiLibrary::sweep() {
   }
 }
 
-void MpiLibrary::finaliseAtExit() noexcept {
-  int isFinalised = 0;
-  if (!canFinalise() || functions_.isFinalised(&isFinalised) != 0 || isFinalised != 0) return;
-  functions_.finalise();
+bool MpiLibrary::finalise(std::chrono::milliseconds timeout) noexcept {
+  try {
+    int isFinalised = 0;
+    check(functions_.isFinalised(&isFinalised), "MPI_Finalized");
+    if (isFinalised != 0) return false;
+    const Deadline deadline(timeout);
+    for (;;) {
+      if (!canFinalise()) return false;
+      sweep();
+      if (retired_.empty()) break;
+      if (deadline.hasPassed()) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    check(functions_.finalise(), "MPI_Finalize");
+    return true;
+  } catch (const std::exception& error) {
+    logWarn("MPI cannot be finalised: ", error.what());
+    return false;
+  }
 }
 
 }  // namespace zipccl::transport

@@ -73,21 +73,29 @@ class MpiLibrary {
              SourceLocation where = SourceLocation::current()) const;
   [[nodiscard]] std::string textOf(int error) const;
 
+  /// Throws Error(kSystemError) if MPI is over.
+  void requireNotFinalised() const;
+
   void addTransport() noexcept { ++transportCount_; }
 
   /// Takes over what a transport leaves behind. Never throws; what cannot be kept is leaked.
   void retire(std::unique_ptr<MpiCommunicators> communicators, bool hasFailed) noexcept;
 
+  /// Keeps communicators that MPI may go on to use for as long as this library lives.
+  void keep(std::unique_ptr<MpiCommunicators> communicators) noexcept;
+
   /// Frees the communicators that every rank has left. Does not wait.
   void sweep();
 
-  /// Whether MPI can be finalised without risk of a hang.
+  /// Waits until every rank has left every transport, and finalises MPI. Does not, and returns
+  /// false, where that could hang or is not this library's to do: MPI was initialised by the
+  /// program or is over, a transport still exists, one has failed on any rank, or the time is up.
+  bool finalise(std::chrono::milliseconds timeout) noexcept;
+
+ private:
   [[nodiscard]] bool canFinalise() const noexcept {
     return didInitialise_ && !hasFailed_ && transportCount_ == 0;
   }
-  void finaliseAtExit() noexcept;
-
- private:
   [[nodiscard]] bool isFreeable(MpiCommunicators& communicators);
 
   const ZipcclMpiFunctions& functions_;
@@ -95,6 +103,7 @@ class MpiLibrary {
   bool hasFailed_ = false;
   int transportCount_ = 0;
   std::vector<std::unique_ptr<MpiCommunicators>> retired_;
+  std::vector<std::unique_ptr<MpiCommunicators>> kept_;
 };
 
 }  // namespace zipccl::transport

@@ -389,8 +389,9 @@ MpiTransport::~MpiTransport() {
     MpiNotice leaving;
     leaving.kind = MpiNotice::Kind::kLeaving;
     sendToAll(leaving);
+    // What is not out yet goes on its way with whatever MPI does next, its end included.
+    testNotices(Deadline::now());
   }
-  testNotices(Deadline(kDrainTime));
   for (int r = 0; r < rankCount(); ++r) {
     if (peer(r).hasLeft) communicators_->hasLeft[static_cast<std::size_t>(r)] = true;
   }
@@ -812,6 +813,7 @@ void waitForStart(const MpiLibrary& library, ZipcclMpiHandle& request, Milliseco
 
 std::unique_ptr<Transport> makeTransport(std::shared_ptr<MpiLibrary> library,
                                          const MpiOptions& options) {
+  library->requireNotFinalised();
   library->sweep();
   const Milliseconds timeout = options.timeout.value_or(settings().timeout);
   auto communicators = std::make_unique<MpiCommunicators>();
@@ -824,7 +826,7 @@ std::unique_ptr<Transport> makeTransport(std::shared_ptr<MpiLibrary> library,
       waitForStart(*library, request, timeout);
     } catch (const Error&) {
       // MPI still writes to it.
-      static_cast<void>(communicators.release());
+      library->keep(std::move(communicators));
       throw;
     }
     library->check(library->functions().finishComm(comm, &rank, &rankCount), "MPI_Comm_rank");
