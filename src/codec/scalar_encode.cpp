@@ -57,16 +57,21 @@ std::uint32_t laneBits(const std::array<std::uint16_t, kSlots>& upper) noexcept 
   return std::bit_cast<std::uint32_t>(sum);
 }
 
-std::uint32_t chooseSevenWindowBase(const BySlot<std::uint16_t>& upper) noexcept {
-  std::uint64_t sumOfLaneBits = 0;
-  std::uint32_t laneCount = 0;
+/// What the estimate of both kinds' windows is made of.
+struct LaneSums {
+  std::uint64_t sumOfBits = 0;
+  std::uint32_t lanes = 0;
+};
+
+LaneSums measureLanes(const BySlot<std::uint16_t>& upper) noexcept {
+  LaneSums sums;
   for (const auto& lane : upper) {
     const std::uint32_t bits = laneBits(lane);
     if (!isMeasurableLane(bits)) continue;
-    sumOfLaneBits += bits;
-    ++laneCount;
+    sums.sumOfBits += bits;
+    ++sums.lanes;
   }
-  return sevenWindowBase(sumOfLaneBits, laneCount);
+  return sums;
 }
 
 Coding codingOf(const BySlot<std::uint16_t>& upper, TileKind kind,
@@ -79,12 +84,15 @@ Coding codingOf(const BySlot<std::uint16_t>& upper, TileKind kind,
 
 Coding chooseCoding(const BySlot<std::uint16_t>& upper) noexcept {
   if (!anyNonZero(upper)) return {TileKind::kEmpty, 0, 0};
-  const std::uint32_t sevenBase = chooseSevenWindowBase(upper);
-  Coding best = codingOf(upper, TileKind::kSeven, sevenBase);
-  // Without a value of exponent field 0 this one never wins: its window lies inside that of the
-  // other.
-  const Coding six = codingOf(upper, TileKind::kSixAndZero, sixWindowBase(sevenBase));
-  if (six.escapes < best.escapes) best = six;
+  const LaneSums sums = measureLanes(upper);
+  Coding best = codingOf(upper, TileKind::kSeven, sevenWindowBase(sums.sumOfBits, sums.lanes));
+  const std::uint32_t zeros =
+      countHalves(upper, [](std::uint16_t half) { return exponentOf(half) == 0; });
+  if (zeros != 0) {
+    const Coding six =
+        codingOf(upper, TileKind::kSixAndZero, sixWindowBase(sums.sumOfBits, sums.lanes, zeros));
+    if (six.escapes < best.escapes) best = six;
+  }
   if (best.escapes > kMaxEscapes) return {TileKind::kRaw, 0, 0};
   return best;
 }

@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "base/host_device.hpp"
@@ -24,11 +25,11 @@ namespace zipccl::codec {
 /// below that of the standard deviation, 5 because the sum is 32 means.
 inline constexpr std::int32_t kOctavesBelowLaneSum = 10;
 
-/// 0.70 octaves in units of a bit pattern, which rounds the estimate to the better window. 0.688 of
-/// it is derived in docs/theory.md section 5: 0.326 = log2(sqrt(pi / 2)), the standard deviation
-/// over the mean magnitude of a Gaussian; 0.280, because the best window moves up at the fraction
-/// 0.720 of log2 sigma; 0.082 for the piecewise linear logarithm and the mean of logarithms of only
-/// 32 values. The rest leans to the higher window, whose error is the cheap one.
+/// 0.70 octaves in units of a bit pattern, which rounds the estimate to the better window. Exact
+/// would be 0.688: 0.326 = log2(sqrt(pi / 2)), the standard deviation over the mean magnitude of a
+/// Gaussian; 0.280 because the best window moves up where the fraction of log2 sigma passes 0.7196;
+/// and 0.082 for what the logarithm of a mean of 32 and its piecewise linear form fall short
+/// (docs/theory.md section 5). The choice costs about 0.0004 bits a value over the best window.
 inline constexpr std::uint32_t kWindowRounding = 5872026;
 
 /// The same for the sums of 16 of a lane's values, which is what the GPU's encoder adds up: the sum
@@ -39,9 +40,6 @@ inline constexpr std::uint32_t kHalfLaneWindowRounding = 5955912;
 
 /// What the window of six + zero, whose tie lies 0.14 octaves higher, takes off the rounding.
 inline constexpr std::uint32_t kSixWindowRoundingLess = 1174405;
-
-/// Zeros in a tile from which six + zero needs fewer bytes than seven: between 15 and 27, by sigma.
-inline constexpr std::uint32_t kZerosThatPay = 22;
 
 /// Whether a lane whose sum has these bits takes part in the estimate: not when all its values are
 /// zero, and not when one is infinite or NaN or the sum overflows.
@@ -62,9 +60,24 @@ ZIPCCL_HOST_DEVICE constexpr std::uint32_t sevenWindowBase(std::uint64_t sumOfLa
   return static_cast<std::uint32_t>(base);
 }
 
-/// Window base for kind six + zero: it gives up the smallest exponent of the seven.
-ZIPCCL_HOST_DEVICE constexpr std::uint32_t sixWindowBase(std::uint32_t sevenBase) {
-  return sevenBase < kMaxWindowBase ? sevenBase + 1 : kMaxWindowBase;
+/// Window base for kind six + zero of a tile with `zeros` exponent fields 0: zeros pull the mean
+/// down by the share that they have of the values in measurable lanes, and the window of six, one
+/// exponent shorter at the bottom, moves up later than that of seven. At least 1.
+ZIPCCL_HOST_DEVICE constexpr std::uint32_t sixWindowBase(std::uint64_t sumOfLaneBits,
+                                                         std::uint32_t laneCount,
+                                                         std::uint32_t zeros) {
+  if (laneCount == 0 || zeros >= kTileElements) return 1;
+  const auto mean = static_cast<std::uint32_t>(sumOfLaneBits / laneCount);
+  const float share =
+      static_cast<float>(kSlots * laneCount) / static_cast<float>(kTileElements - zeros);
+  const float meanOfOthers = std::bit_cast<float>(mean) * (share > 1.0F ? share : 1.0F);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(meanOfOthers);
+  const auto base =
+      static_cast<std::int32_t>((bits + kWindowRounding - kSixWindowRoundingLess) >> 23) -
+      kOctavesBelowLaneSum + 1;
+  if (base < 1) return 1;
+  if (base > static_cast<std::int32_t>(kMaxWindowBase)) return kMaxWindowBase;
+  return static_cast<std::uint32_t>(base);
 }
 
 /// The exponent field of an upper half.

@@ -35,8 +35,22 @@ TEST(TileWindow, StaysInsideTheFormatsRange) {
   EXPECT_EQ(sevenWindowBase(1, 1), 0U);
   EXPECT_EQ(sevenWindowBase(bitsOf(0x1p-126F), 1), 0U);
   EXPECT_EQ(sevenWindowBase(0x7F7FFFFFU, 1), 245U);
-  EXPECT_EQ(sixWindowBase(0), 1U);
-  EXPECT_EQ(sixWindowBase(kMaxWindowBase), kMaxWindowBase);
+}
+
+TEST(TileWindow, SixLooksAtTheValuesThatAreNotZero) {
+  const std::uint64_t bits = bitsOf(32.0F * 1.2F);  // in the middle of its octave for both kinds
+  EXPECT_EQ(sixWindowBase(32 * bits, 32, 0), sevenWindowBase(32 * bits, 32) + 1);
+  EXPECT_EQ(sixWindowBase(32 * bits, 32, 512), sevenWindowBase(32 * bits, 32) + 2);
+  // Lanes of zeros alone are not among the measurable: no correction for them.
+  EXPECT_EQ(sixWindowBase(16 * bits, 16, 512), sevenWindowBase(16 * bits, 16) + 1);
+  // Between the ties of seven (mean 1.300) and of six (1.433).
+  EXPECT_EQ(sixWindowBase(bitsOf(32.0F * 1.37F), 1, 1024 - 32),
+            sevenWindowBase(bitsOf(32.0F * 1.37F), 1));
+  EXPECT_EQ(sixWindowBase(0, 0, 0), 1U);
+  EXPECT_EQ(sixWindowBase(1, 1, 0), 1U);
+  EXPECT_EQ(sixWindowBase(32 * bits, 32, 1024), 1U);
+  EXPECT_EQ(sixWindowBase(0x7F7FFFFFU, 1, 0), 246U);
+  EXPECT_LE(sixWindowBase(32 * std::uint64_t{0x7F7FFFFFU}, 32, 1023), kMaxWindowBase);
 }
 
 TEST(TileWindow, LeavesOutLanesThatCannotBeMeasured) {
