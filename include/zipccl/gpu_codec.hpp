@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "zipccl/codec.hpp"
 
@@ -68,6 +69,30 @@ void encode(const codec::FrameSpec& spec, const void* source, void* frame,
 void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
             std::uint64_t dynamicCapacity, void* output, std::uint32_t* status, StreamHandle stream,
             const LaunchOptions& options = {});
+
+/// One frame of several: device memory, as decode() takes it.
+struct FrameParts {
+  const std::byte* staticPart = nullptr;
+  const std::byte* dynamicPart = nullptr;  ///< may be null when dynamicCapacity is 0
+  std::uint64_t dynamicCapacity = 0;
+};
+
+/// The most frames that one decodeReduce() adds up.
+inline constexpr unsigned kMaxReduceFrames = 512;
+
+/// Decodes `frames`, all of `spec`, and adds them up into `output`, ordered on `stream`; returns
+/// before the work is done, and `frames` itself, host memory, may go then.
+///
+/// Each addend is multiplied by `factor` and rounded to the datatype, unless `factor` is 1; addends
+/// are added in fp32 in the order of `frames`; the sum is rounded once. `factor` must be a number
+/// of the datatype, as NCCL's scalar of a PreMulSum is. On two frames with factor 1 these are the
+/// bits of a sum in the datatype. NaNs come out canonical (0x7FFF, 0x7FFFFFFF).
+///
+/// Buffers, `*status` and errors as with decode(); 1 to kMaxReduceFrames frames. When a frame is
+/// bad the output holds no sum.
+void decodeReduce(const codec::FrameSpec& spec, std::span<const FrameParts> frames, float factor,
+                  void* output, std::uint32_t* status, StreamHandle stream,
+                  const LaunchOptions& options = {});
 
 /// The first status, in the order of docs/format.md section 9, that a status word of decode()
 /// holds.

@@ -128,4 +128,31 @@ __device__ __forceinline__ void finishTileCopy() {
   }
 }
 
+/// Stores the lane's share of a decoded tile; without 16-byte alignment by way of shared memory.
+template <typename Element, bool kAligned>
+__device__ __forceinline__ void storeTile(std::byte* tile, SharedAddress tileStage, unsigned lane,
+                                          const PairWords& words, const PairWords& low) {
+  if constexpr (kAligned) {
+#pragma unroll
+    for (unsigned j = 0; j < Element::kCopies; ++j) {
+      __stcs(reinterpret_cast<uint4*>(tile + 512 * j) + lane, Element::decodedBytes(words, low, j));
+    }
+  } else {
+    using Unit = typename Element::Unit;
+    __syncwarp();
+#pragma unroll
+    for (unsigned j = 0; j < Element::kCopies; ++j) {
+      storeShared16(tileStage + 512 * j + 16 * lane, Element::decodedBytes(words, low, j));
+    }
+    __syncwarp();
+    Unit* to = reinterpret_cast<Unit*>(tile) + lane;
+#pragma unroll 16
+    for (unsigned i = 0; i < codec::kTileElements / 32; ++i) {
+      __stcs(to + 32 * i,
+             loadShared<Unit>(tileStage + (32 * i + lane) * static_cast<unsigned>(sizeof(Unit))));
+    }
+    __syncwarp();
+  }
+}
+
 }  // namespace zipccl::gpu

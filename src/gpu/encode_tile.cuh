@@ -40,7 +40,7 @@ __device__ __forceinline__ void countEscapes(TileCoding& coding, std::uint32_t l
 __device__ __forceinline__ bool codeAsSixAndZero(const PairWords& words, const TileScale& scale,
                                                  TileCoding& coding) {
   const std::uint32_t zeros = countZeroExponents(words);
-  if ((zeros & 0xFFFFU) + (zeros >> 16) < codec::kZerosThatPay) return false;
+  if (!codec::zeroCodePays((zeros & 0xFFFFU) + (zeros >> 16))) return false;
   coding.kind = codec::TileKind::kSixAndZero;
   coding.base = sixWindowBase(scale, zeros >> 16);
   codesOfSixAndZero(words, coding.base, coding.codeWords);

@@ -91,6 +91,31 @@ void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dy
   check(launchDecode(launch, stream), "launching the decoder");
 }
 
+void decodeReduce(const codec::FrameSpec& spec, std::span<const FrameParts> frames, float factor,
+                  void* output, std::uint32_t* status, StreamHandle stream,
+                  const LaunchOptions& options) {
+  expectsGpuSpec(spec);
+  expects(!frames.empty() && frames.size() <= kMaxReduceFrames,
+          "decodeReduce takes 1 to 512 frames, not ", frames.size());
+  for (const FrameParts& parts : frames) {
+    expectsBuffer(parts.staticPart, "a frame's staticPart");
+    if (parts.dynamicCapacity != 0) expectsBuffer(parts.dynamicPart, "a frame's dynamicPart");
+  }
+  expects(spec.datatype == codec::Datatype::kFloat32 ||
+              (std::bit_cast<std::uint32_t>(factor) & 0xFFFFU) == 0,
+          "the factor ", factor, " is not a number of bf16");
+  expectsElements(output, spec, "output");
+  expects(status != nullptr, "status must not be null");
+  const DecodeReduceLaunch launch{spec,
+                                  frames.data(),
+                                  static_cast<unsigned>(frames.size()),
+                                  factor,
+                                  static_cast<std::byte*>(output),
+                                  status,
+                                  options.maxBlocks};
+  check(launchDecodeReduce(launch, stream), "launching the decoder that adds up");
+}
+
 codec::DecodeStatus statusOf(std::uint32_t statusWord) noexcept {
   return statusWord == 0 ? codec::DecodeStatus::kOk
                          : static_cast<codec::DecodeStatus>(std::countr_zero(statusWord));

@@ -11,6 +11,7 @@
 
 #include "codec/layout.hpp"
 #include "zipccl/codec.hpp"
+#include "zipccl/gpu_codec.hpp"
 
 namespace zipccl::gpu {
 
@@ -34,7 +35,18 @@ struct DecodeLaunch {
   unsigned maxBlocks;  ///< 0: no limit
 };
 
+struct DecodeReduceLaunch {
+  codec::FrameSpec spec;
+  const FrameParts* frames;
+  unsigned frameCount;  ///< 1 to kMaxReduceFrames
+  float factor;
+  std::byte* output;
+  std::uint32_t* status;
+  unsigned maxBlocks;  ///< 0: no limit
+};
+
 cudaError_t launchEncode(const EncodeLaunch& launch, cudaStream_t stream);
 cudaError_t launchDecode(const DecodeLaunch& launch, cudaStream_t stream);
+cudaError_t launchDecodeReduce(const DecodeReduceLaunch& launch, cudaStream_t stream);
 
 }  // namespace zipccl::gpu

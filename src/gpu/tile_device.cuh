@@ -13,6 +13,7 @@
 #include "codec/layout.hpp"
 #include "codec/tile_bits.hpp"
 #include "codec/tile_window.hpp"
+#include "codec/window.hpp"
 
 namespace zipccl::gpu {
 
@@ -27,7 +28,7 @@ __device__ __forceinline__ std::uint32_t addThenMinPair(std::uint32_t pair, std:
 /// What the odd slots of a tile tell of its scale, the same in every lane.
 struct TileScale {
   std::uint32_t meanBits;  ///< mean over measurable lanes of the bit patterns of their sums
-  bool measurable;         ///< whether there is such a lane
+  std::uint32_t lanes;     ///< how many there are
   bool manyZeros;          ///< enough lanes have one among 8 values to be worth counting them
 };
 
@@ -51,10 +52,9 @@ __device__ __forceinline__ TileScale measureTile(const std::uint32_t (&words)[co
   const unsigned lanes = __ballot_sync(kFullWarp, measurable);
   // 32 lanes of 31-bit patterns: five bits of each are dropped, so that their sum is their mean.
   scale.meanBits = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
-  scale.measurable = lanes != 0;
+  scale.lanes = __popc(lanes);
   if (lanes != kFullWarp && lanes != 0) {
-    scale.meanBits =
-        static_cast<std::uint32_t>(std::uint64_t{scale.meanBits} * 32U / __popc(lanes));
+    scale.meanBits = static_cast<std::uint32_t>(std::uint64_t{scale.meanBits} * 32U / scale.lanes);
   }
   return scale;
 }
@@ -64,21 +64,25 @@ __device__ __forceinline__ std::uint32_t clampWindowBase(int base) {
 }
 
 __device__ __forceinline__ std::uint32_t sevenWindowBase(const TileScale& scale) {
-  return scale.measurable
+  return scale.lanes != 0
              ? clampWindowBase(
                    static_cast<int>((scale.meanBits + codec::kHalfLaneWindowRounding) >> 23) -
                    codec::kOctavesBelowHalfLaneSum)
              : 0;
 }
 
-/// Of the 512 odd slots `oddZeros` are zero and pull the mean down by the share that is left.
+/// As codec::sixWindowBase; `oddZeros` of the odd slots are zero.
 __device__ __forceinline__ std::uint32_t sixWindowBase(const TileScale& scale,
                                                        std::uint32_t oddZeros) {
-  if (!scale.measurable || oddZeros >= 512) return 1;
-  const float octaves = 9.0F - __log2f(static_cast<float>(512U - oddZeros));
-  const std::uint32_t bits = scale.meanBits + codec::kHalfLaneWindowRounding -
-                             codec::kSixWindowRoundingLess +
-                             static_cast<std::uint32_t>(octaves * 8388608.0F);
+  if (scale.lanes == 0 || oddZeros >= codec::kTileElements / 2) return 1;
+  const float share = static_cast<float>(scale.lanes * codec::kSlots / 2) /
+                      static_cast<float>(codec::kTileElements / 2 - oddZeros);
+  // The fewer values a lane's sum has, the further the mean of the sums' logarithms falls short: by
+  // 0.07 octaves for each unit of the share.
+  const float raised = fmaxf(share, 1.0F) * (1.0F + 0.05F * fmaxf(share - 1.0F, 0.0F));
+  const float meanOfOthers = __uint_as_float(scale.meanBits) * raised;
+  const std::uint32_t bits = __float_as_uint(meanOfOthers) + codec::kHalfLaneWindowRounding -
+                             codec::kSixWindowRoundingLess;
   return max(clampWindowBase(static_cast<int>(bits >> 23) - codec::kOctavesBelowHalfLaneSum + 1),
              1U);
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The values that are encoded: synthetic ones and those of safetensors files.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zipccl/codec.hpp"
+
+namespace zipccl::bench {
+
+/// Values that are repeated to whatever size is measured.
+struct DataSet {
+  std::string name;
+  codec::Datatype datatype = codec::Datatype::kBfloat16;
+  codec::Layout layout = codec::Layout::kNarrow;
+  std::vector<std::byte> bytes;  ///< whole elements
+};
+
+/// The data set that `text` describes:
+///
+///   normal:SIGMA          bf16, Gaussian
+///   zeros:SHARE           bf16, Gaussian of 0.02, of which a share are zeros
+///   random                bf16, random bits
+///   widened:SIGMA         fp32 whose low halves are zero, Gaussian
+///   float:SIGMA           fp32 in the wide layout, Gaussian
+///   file:PATH[:TENSOR]    a tensor of a safetensors file; without a name all of the first coded
+///                         datatype, one after the other
+///
+/// The same seed gives the same values. Throws Error(kInvalidArgument) when it describes none.
+[[nodiscard]] DataSet makeDataSet(const std::string& text, std::uint64_t seed);
+
+}  // namespace zipccl::bench

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Asks CUDA and the system about the GPU.
+
+#include "bench/gpu_machine.hpp"
+
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "gpu/cuda_check.hpp"
+
+namespace zipccl::bench {
+namespace {
+
+std::string versionText(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
+
+/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  ...`: the first word of digits and
+/// dots.
+std::string readDriverVersion() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (word.find('.') != std::string::npos &&
+        word.find_first_not_of("0123456789.") == std::string::npos) {
+      return word;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+GpuMachine thisGpuMachine() {
+  GpuMachine machine;
+  int device = 0;
+  gpu::check(cudaGetDevice(&device), "asking for the device");
+  cudaDeviceProp properties{};
+  gpu::check(cudaGetDeviceProperties(&properties, device), "asking about the device");
+  machine.name = properties.name;
+  machine.computeCapability = concat(properties.major, ".", properties.minor);
+  machine.multiprocessors = properties.multiProcessorCount;
+  machine.memoryBytes = properties.totalGlobalMem;
+  machine.cacheBytes = static_cast<std::uint64_t>(properties.l2CacheSize);
+  int version = 0;
+  gpu::check(cudaDriverGetVersion(&version), "asking for the driver's version");
+  machine.cudaDriver = versionText(version);
+  gpu::check(cudaRuntimeGetVersion(&version), "asking for the runtime's version");
+  machine.cudaRuntime = versionText(version);
+  machine.driver = readDriverVersion();
+  char hostName[256] = {};
+  if (gethostname(hostName, sizeof(hostName) - 1) == 0) machine.hostName = hostName;
+  return machine;
+}
+
+}  // namespace zipccl::bench

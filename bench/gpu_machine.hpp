@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a figure must say of the GPU that it was measured on.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace zipccl::bench {
+
+struct GpuMachine {
+  std::string name;
+  std::string computeCapability;  ///< such as "9.0"
+  int multiprocessors = 0;
+  std::uint64_t memoryBytes = 0;
+  std::uint64_t cacheBytes = 0;  ///< L2
+  std::string driver;            ///< of the kernel module; empty where the system does not say
+  std::string cudaDriver;        ///< the CUDA version that the driver has, such as "13.0"
+  std::string cudaRuntime;
+  std::string hostName;
+};
+
+/// The current device. Throws Error(kUnhandledCudaError) when there is none.
+[[nodiscard]] GpuMachine thisGpuMachine();
+
+}  // namespace zipccl::bench

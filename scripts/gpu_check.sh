@@ -1,0 +1,218 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks and measures the GPU codec on a machine with a GPU: `scripts/gpu_check.sh OUT`. Runs the tests of
+# tests/gpu, the four tools of compute-sanitizer over a part of them, and the benchmark; writes logs, the test
+# report and the benchmark's JSON into the folder OUT, and prints a summary last.
+#
+# The programs are those of the folder BIN where that is set, those beside this script where it was packed
+# with scripts/gpu_pack.sh, and else they are built for the GPU that is here. Tensors come from the folder DATA
+# (data/).
+#
+# Status 0 when all was run and nothing failed, 1 when something failed, 2 when nothing failed but something
+# could not be run; what that was stands in the summary.
+
+set -uo pipefail
+
+if [ $# != 1 ]; then
+  echo "usage: $0 OUT" >&2
+  exit 2
+fi
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+
+if [ -z "${BIN:-}" ] && [ -x "$here/bin/gpu_codec_test" ]; then
+  BIN=$here/bin
+  DATA=${DATA:-$here/data}
+fi
+if [ -z "${BIN:-}" ]; then
+  cd "$here/.." || exit 2
+  # shellcheck source=scripts/lib/setup.sh
+  . scripts/lib/setup.sh
+  # shellcheck disable=SC2086 # a list of words
+  require $packagesToBuild
+  configure
+  if ! grep -q '^CMAKE_CUDA_COMPILER:.*nvcc' "$buildFolder/CMakeCache.txt"; then
+    echo "No nvcc on this machine: build elsewhere with scripts/gpu_pack.sh" >&2
+    exit 2
+  fi
+  build gpu_codec_test gpu_codec_bench
+  tests=$PWD/$buildFolder/tests/gpu/gpu_codec_test
+  bench=$PWD/$buildFolder/bench/gpu_codec_bench
+  DATA=${DATA:-$PWD/data}
+else
+  tests=$BIN/gpu_codec_test
+  bench=$BIN/gpu_codec_bench
+  DATA=${DATA:-$here/../data}
+fi
+for program in "$tests" "$bench"; do
+  if [ ! -x "$program" ]; then
+    echo "$program is not there" >&2
+    exit 2
+  fi
+done
+export ZIPCCL_DATA_FOLDER=$DATA
+
+summary=$out/summary.txt
+: >"$summary"
+failed=0
+incomplete=0
+note() { printf '%s\n' "$*" | tee -a "$summary"; }
+noteFailed() {
+  note "$@"
+  failed=1
+}
+noteMissing() {
+  note "$@"
+  incomplete=1
+}
+started=$SECONDS
+
+# Tests -----------------------------------------------------------------------------------------------
+
+echo "Running the tests ..."
+testStatus=0
+ZIPCCL_TEST_LARGE=${ZIPCCL_TEST_LARGE:-1} timeout 300 "$tests" --gtest_output="xml:$out/tests.xml" \
+  >"$out/tests.log" 2>&1 || testStatus=$?
+run=$(grep -c '^\[ RUN ' "$out/tests.log")
+passed=$(grep -c '^\[       OK \]' "$out/tests.log")
+skipped=$(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$out/tests.log")
+testLine="tests: $run run, $passed passed, $skipped skipped, status $testStatus, $((SECONDS - started)) s"
+if [ "$testStatus" != 0 ]; then
+  noteFailed "FAILED  $testLine; see tests.log"
+  grep -E '^\[  FAILED  \] .*\([0-9]+ ms\)$' "$out/tests.log" | head -n 20 | tee -a "$summary"
+elif [ "$skipped" = 0 ]; then
+  note "ok      $testLine"
+fi
+if [ "$skipped" != 0 ]; then
+  noteMissing "skipped $testLine"
+  # The reason stands below the place of each skipped test; each reason once.
+  grep -A1 -E ': Skipped$' "$out/tests.log" | grep -vE ': Skipped$|^--$' | sort | uniq -c | head -n 10 |
+    tee -a "$summary"
+fi
+if grep -q '^no CUDA device' "$out/tests.log"; then
+  noteMissing "NOT RUN: nothing was run on a GPU, so neither compute-sanitizer nor the benchmark were started"
+  exit $((failed ? 1 : 2))
+fi
+
+# compute-sanitizer -------------------------------------------------------------------------------------
+
+findSanitizer() {
+  local candidate
+  for candidate in "$(command -v compute-sanitizer)" "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" \
+    /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer \
+    /opt/nvidia/*/compute-sanitizer /opt/nvidia/*/*/compute-sanitizer; do
+    if [ -n "$candidate" ] && [ -f "$candidate" ] && [ -x "$candidate" ]; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+  done
+}
+
+# All kernels on every kind of tile, with and without a limit on blocks, aligned and not; bad bytes for
+# memcheck, which alone sees reads out of bounds.
+common='RoundTrip.EscapesAtEveryLimit:RoundTrip.GroupsOfEveryMixtureOfTiles:RoundTrip.MixedTiles'
+common+=':RoundTrip.AlternatingRawAndEmptyTiles:RoundTrip.DecoderReadsOnlyWhatTheEncoderWrote'
+common+=':RoundTrip.EveryKindOfCount:RoundTrip.EveryElementAlignment:RoundTrip.FewBlocks'
+common+=':Streams.OneWorkspaceServesAThousandCalls'
+filterOf() { # tool
+  case $1 in
+    memcheck)
+      printf '%s' "$common:RoundTrip.EveryPlaceOfTheBorderInsideOneGroup:RoundTrip.EveryContent"
+      printf '%s' ':RoundTrip.EveryCountOfTwoTiles:RoundTrip.RealTensors:Streams.ACaptured*'
+      printf '%s' ':BadBytes.*:Parts/Mutations.*/0'
+      ;;
+    *) printf '%s' "$common" ;;
+  esac
+}
+
+sanitizer=$(findSanitizer)
+tools="memcheck racecheck initcheck synccheck"
+
+sanitize() { # tool
+  local log=$out/$1.log
+  ZIPCCL_GPU_TEST_BUFFERS=exact timeout 240 "$sanitizer" --tool "$1" --error-exitcode 86 --print-limit 20 \
+    "$tests" --gtest_filter="$(filterOf "$1")" >"$log" 2>&1
+}
+
+# Whether the tool reports a fault that is there.
+seesPlanted() { # tool test
+  local log=$out/$1.log status=0
+  printf '\nA planted fault, which the tool must see:\n' >>"$log"
+  ZIPCCL_GPU_TEST_BUFFERS=exact timeout 120 "$sanitizer" --tool "$1" --error-exitcode 86 --print-limit 2 \
+    "$tests" --gtest_also_run_disabled_tests --gtest_filter="Planted.DISABLED_$2" >>"$log" 2>&1 || status=$?
+  [ "$status" = 86 ]
+}
+
+if [ -z "$sanitizer" ]; then
+  noteMissing "NOT RUN: compute-sanitizer is not on this machine: $tools"
+else
+  echo "Running $sanitizer, four tools at once ..."
+  sanitizersStarted=$SECONDS
+  declare -A workers
+  for tool in $tools; do
+    sanitize "$tool" &
+    workers[$tool]=$!
+  done
+  for tool in $tools; do
+    status=0
+    wait "${workers[$tool]}" || status=$?
+    found=$(grep -E '^=+ .*SUMMARY' "$out/$tool.log" | tail -n 1 | sed 's/^=* *//')
+    testsRun=$(grep -c '^\[ RUN ' "$out/$tool.log")
+    line="$tool: $testsRun tests, status $status, ${found:-no summary}, $((SECONDS - sanitizersStarted)) s"
+    if [ "$status" = 0 ] && [ -n "$found" ]; then
+      note "ok      $line"
+    else
+      noteFailed "FAILED  $line; see $tool.log"
+    fi
+  done
+  for planted in memcheck:ReadBehindABuffer initcheck:ReadOfWhatNothingWrote; do
+    if seesPlanted "${planted%%:*}" "${planted#*:}"; then
+      note "ok      ${planted%%:*} sees a planted fault"
+    else
+      noteFailed "FAILED  ${planted%%:*} does not see a planted fault; its silence means nothing"
+    fi
+  done
+fi
+
+# The benchmark -----------------------------------------------------------------------------------------
+
+echo "Running the benchmark ..."
+benchStarted=$SECONDS
+cases=("traffic@256M,1G/0,528" "normal:0.02@1M,16M,64M,256M,1G" zeros:0.39@256M random@256M
+  widened:0.02@256M float:0.02@256M)
+addTensor() { # file tensor
+  if [ -f "$DATA/$1" ]; then
+    cases+=("file:$DATA/$1:$2@256M")
+  else
+    noteMissing "NOT RUN: the benchmark on $2, $DATA/$1 is not there"
+  fi
+}
+for tensor in ag.17.step199 rs.1.step5 rs.17.step199 act.residual.1.step199; do
+  addTensor bf16.safetensors "$tensor"
+done
+addTensor fp32.safetensors rs.1.step5
+cases+=("normal:0.02@256M/16,33,66,132,0")
+benchStatus=0
+timeout 240 "$bench" --json "$out/codec.json" "${cases[@]}" >"$out/bench.txt" 2>&1 || benchStatus=$?
+cat "$out/bench.txt"
+line="benchmark: ${#cases[@]} cases, status $benchStatus, $((SECONDS - benchStarted)) s"
+if [ "$benchStatus" = 0 ]; then
+  note "ok      $line"
+else
+  noteFailed "FAILED  $line; see bench.txt"
+fi
+
+# ---------------------------------------------------------------------------------------------------------
+
+result=passed
+[ "$incomplete" = 0 ] || result="incomplete: see what was skipped or not run"
+[ "$failed" = 0 ] || result=FAILED
+cat "$out/bench.txt" >>"$summary"
+rm -f "$out/bench.txt"
+printf '\n'
+note "gpu_check: $result, $((SECONDS - started)) s"
+grep -E '^(ok|FAILED|skipped|NOT RUN)' "$summary"
+[ "$failed" = 0 ] || exit 1
+[ "$incomplete" = 0 ] || exit 2
