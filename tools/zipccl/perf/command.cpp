@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The subcommand `zipccl perf`: its help.
+
+#include "perf/command.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "perf/flags.hpp"
+
+namespace zipccl::tools::perf {
+namespace {
+
+constexpr const char* kPerfHelp =
+    "Measures a collective, native beside compressed, in the manner of nccl-tests.";
+
+constexpr const char* kAllGatherHelp =
+    "Measures AllGather: every rank gets what all ranks send.\n"
+    "\n"
+    "Native and compressed calls are made in interleaved pairs, out of place and in place, over\n"
+    "Gaussian or real tensors that differ from rank to rank and from call to call. After the "
+    "timed\n"
+    "calls, what arrives is compared with what was sent, bit for bit.";
+
+constexpr const char* kAllGatherFooter =
+    "Defaults stand in brackets.\n"
+    "\n"
+    "Exit status: 0, 1 when a bit arrived wrong, 2 when the command line cannot be carried out,\n"
+    "3 when something failed.\n"
+    "\n"
+    "Examples:\n"
+    "  zipccl perf all_gather\n"
+    "  zipccl perf all_gather --data file:data/model.safetensors -b 4M -e 64M -f 2\n"
+    "  mpirun -n 4 zipccl perf all_gather --transport mpi --strategy auto -J result.json";
+
+}  // namespace
+
+Command::Command(CLI::App& app) : perf_(app.add_subcommand("perf", kPerfHelp)) {
+  perf_->require_subcommand(1);
+  CLI::App* const allGather = perf_->add_subcommand("all_gather", kAllGatherHelp);
+  allGather->footer(kAllGatherFooter);
+  addFlags(*allGather, options_);
+}
+
+bool Command::isChosen() const { return perf_->parsed(); }
+
+}  // namespace zipccl::tools::perf

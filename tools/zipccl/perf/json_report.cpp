@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON file: everything that a figure needs to be believed and repeated, with every sample.
+
+#include <unistd.h>
+#include <zipccl/version.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "perf/datatype.hpp"
+#include "perf/report.hpp"
+#include "support/failure.hpp"
+
+namespace zipccl::tools::perf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Raised when a field changes its meaning or goes.
+constexpr int kSchema = 1;
+
+Json toJson(const Spread& spread) {
+  return {{"median", spread.median},
+          {"lowerQuartile", spread.lowerQuartile},
+          {"upperQuartile", spread.upperQuartile},
+          {"least", spread.least},
+          {"most", spread.most}};
+}
+
+Json sideToJson(const RunInfo& info, const SizeResult& result, const std::vector<double>& timesUs) {
+  const Spread spread = spreadOf(timesUs);
+  return {{"timeUs", toJson(spread)},
+          {"algbwGBs", algorithmBandwidth(result.sizeBytes, spread.median)},
+          {"busbwGBs", busBandwidth(result.sizeBytes, spread.median, info.ranks)}};
+}
+
+Json toJson(const RunInfo& info, const SizeResult& result, const PlaceResult& place) {
+  Json native = sideToJson(info, result, place.nativeTimesUs());
+  Json zipccl = sideToJson(info, result, place.zipcclTimesUs());
+  if (result.wasChecked) {
+    native["wrongElements"] = place.nativeWrong;
+    zipccl["wrongElements"] = place.zipcclWrong;
+  }
+  Json samples = Json::array();
+  for (const PairSample& sample : place.samples) {
+    samples.push_back({{"nativeUs", sample.nativeUs},
+                       {"zipcclUs", sample.zipcclUs},
+                       {"nativeWireBytes", sample.nativeWireBytes},
+                       {"zipcclWireBytes", sample.zipcclWireBytes},
+                       {"strategy", sample.wasStaged ? "staged" : "native"},
+                       {"nativeFirst", sample.wasNativeFirst}});
+  }
+  return {{"native", std::move(native)},
+          {"zipccl", std::move(zipccl)},
+          {"speedup", toJson(spreadOf(place.speedups()))},
+          {"samples", std::move(samples)}};
+}
+
+Json toJson(const RunInfo& info, const SizeResult& result) {
+  return {{"sizeBytes", result.sizeBytes},
+          {"count", result.count},
+          {"pairs", result.outOfPlace.samples.size()},
+          {"checked", result.wasChecked},
+          {"ratio", result.ratio() == 0.0 ? Json() : Json(result.ratio())},
+          {"nativeWireBytes", result.nativeWireBytes()},
+          {"zipcclWireBytes", result.zipcclWireBytes()},
+          {"strategy", result.strategy()},
+          {"reason", result.reason},
+          {"outOfPlace", toJson(info, result, result.outOfPlace)},
+          {"inPlace", toJson(info, result, result.inPlace)}};
+}
+
+Json toJson(const Machine& machine) {
+  return {{"cpuModel", machine.cpuModel},
+          {"cores", machine.cores},
+          {"instructionSets", machine.instructionSets},
+          {"system", machine.system},
+          {"hostName", machine.hostName}};
+}
+
+std::string reasonOfErrno() { return std::generic_category().message(errno); }
+
+}  // namespace
+
+std::string jsonText(const RunReport& report) {
+  const RunInfo& info = report.info;
+  const Options& options = info.options;
+  Json json = {{"schema", kSchema},
+               {"tool", "zipccl perf"},
+               {"collective", "all_gather"},
+               {"argv", info.arguments},
+               {"startedAt", info.startedAt},
+               {"version", ZIPCCL_VERSION_STRING},
+               {"libraryVersion", info.libraryVersion},
+               {"machine", toJson(info.machine)},
+               {"transport",
+                {{"name", transportName(options.transport)},
+                 {"label", transportLabel(options.transport, info.hosts)},
+                 {"hosts", info.hosts}}},
+               {"ranks", info.ranks},
+               {"strategy", zipcclGetStrategyName(options.strategy)},
+               {"datatype", datatypeName(info.datatype)},
+               {"data",
+                {{"source", options.data},
+                 {"description", info.dataDescription},
+                 {"seed", info.seed ? Json(*info.seed) : Json()}}},
+               {"warmups", options.warmups},
+               {"checks", options.checks},
+               {"definitions",
+                {{"timeUs", "of one call, on the rank that took longest"},
+                 {"wireBytes", "sent to other ranks by a rank in one call, mean over the ranks"},
+                 {"ratio", "nativeWireBytes / zipcclWireBytes"},
+                 {"speedup", "nativeUs / zipcclUs of each pair of calls"}}},
+               {"wrongElements", report.wrongElements()},
+               {"results", Json::array()}};
+  for (const SizeResult& result : report.results) json["results"].push_back(toJson(info, result));
+  // Arguments may hold bytes that are no UTF-8.
+  return json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+ReportFile::ReportFile(std::string path)
+    : path_(std::move(path)), partPath_(path_ + ".part-" + std::to_string(::getpid())) {
+  if (!std::ofstream(partPath_)) {
+    throw Failure("--json: cannot write " + partPath_ + ": " + reasonOfErrno());
+  }
+}
+
+ReportFile::~ReportFile() {
+  if (!isCommitted_) std::remove(partPath_.c_str());
+}
+
+void ReportFile::commit(const std::string& text) {
+  std::ofstream file(partPath_);
+  file << text;
+  file.close();
+  if (!file || std::rename(partPath_.c_str(), path_.c_str()) != 0) {
+    throw Failure("--json: cannot write " + path_ + ": " + reasonOfErrno());
+  }
+  isCommitted_ = true;
+}
+
+}  // namespace zipccl::tools::perf

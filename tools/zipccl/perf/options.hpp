@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a user can ask of `zipccl perf`.
+
+#pragma once
+
+#include <zipccl/zipccl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zipccl::tools::perf {
+
+enum class TransportKind { kLocal, kMpi };
+
+/// `local` or `mpi`.
+[[nodiscard]] const char* transportName(TransportKind transport);
+
+struct Options {
+  static constexpr std::uint64_t kDefaultMinBytes = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{16} << 20;
+  static constexpr int kDefaultRanks = 4;
+  static constexpr int kMostRanks = 1024;
+
+  std::optional<std::uint64_t> minBytes;
+  std::optional<std::uint64_t> maxBytes;
+  std::uint64_t stepFactor = 4;
+  std::optional<int> iterations;  ///< as many as time allows where absent
+  int warmups = 1;
+  int checks = 1;
+  std::optional<int> ranks;
+  TransportKind transport = TransportKind::kLocal;
+  zipcclStrategy_t strategy = zipcclStrategyStaged;
+  std::optional<zipcclDataType_t> datatype;  ///< that of the data where absent
+  std::string data = "normal:0.02";
+  std::optional<std::uint64_t> seed;
+  std::string jsonPath;  ///< empty: none
+};
+
+/// How often a size is timed when the user does not say: until this much time has gone into its
+/// calls, within these bounds.
+struct IterationBudget {
+  static constexpr int kLeast = 3;
+  static constexpr int kMost = 20;
+  static constexpr double kSeconds = 1.0;
+};
+
+/// The message sizes in bytes, smallest first. Throws UsageError when the limits do not fit.
+[[nodiscard]] std::vector<std::uint64_t> messageSizes(const Options& options);
+
+}  // namespace zipccl::tools::perf

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A whole run of `zipccl perf`: what the transports have in common is here, how ranks are made and
+// come to agree is in run_local.cpp and run_mpi.cpp.
+
+#include "perf/run.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+#include <limits>
+#include <ostream>
+#include <random>
+
+#include "perf/datatype.hpp"
+#include "perf/run_parts.hpp"
+#include "support/file.hpp"
+#include "support/text.hpp"
+
+namespace zipccl::tools::perf {
+namespace {
+
+std::string utcNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text.data(), length};
+}
+
+std::uint64_t physicalMemoryBytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long pageBytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || pageBytes <= 0) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(pageBytes);
+}
+
+}  // namespace
+
+std::uint64_t freshSeed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) ^ device();
+}
+
+RunSetup prepare(const Options& options, const std::vector<std::string>& arguments) {
+  RunSetup setup;
+  setup.source = openDataSource(parseDataSpec(options.data, isRegularFile), options.datatype);
+  setup.sizes = messageSizes(options);
+  setup.plan = {setup.source->datatype(), options.warmups, options.iterations, options.checks};
+
+  RunInfo& info = setup.report.info;
+  info.arguments = arguments;
+  info.options = options;
+  info.machine = thisMachine();
+  if (zipcclGetVersion(&info.libraryVersion) != zipcclSuccess) {
+    throw Failure(zipcclGetLastError(nullptr));
+  }
+  info.datatype = setup.source->datatype();
+  info.dataDescription = setup.source->describe();
+  info.startedAt = utcNow();
+  return setup;
+}
+
+std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks) {
+  const std::uint64_t roundBytes =
+      elementBytes(setup.plan.datatype) * static_cast<std::uint64_t>(ranks);
+  std::vector<std::uint64_t> counts;
+  for (const std::uint64_t sizeBytes : setup.sizes) counts.push_back(sizeBytes / roundBytes);
+  return counts;
+}
+
+void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry, int ranks,
+                  int ranksOfProcess) {
+  // In floating point, where nothing overflows: what every rank of the process sends, a copy of
+  // what its own ranks send, and what they receive.
+  const auto all = static_cast<double>(ranks);
+  const auto own = static_cast<double>(ranksOfProcess);
+  const double messageBytes =
+      static_cast<double>(mostCount) * static_cast<double>(geometry.elementBytes());
+  const double neededBytes =
+      (all + own) * static_cast<double>(geometry.bytes()) + own * all * messageBytes;
+  const std::uint64_t presentBytes = physicalMemoryBytes();
+  if (neededBytes > static_cast<double>(presentBytes)) {
+    throw Failure("messages of this size need " + fixed(neededBytes / 0x1.0p30, 1) +
+                  " GiB of memory for " + std::to_string(ranksOfProcess) +
+                  " ranks, of which this machine has " + humanBytes(presentBytes) +
+                  "; choose a smaller --maxbytes");
+  }
+}
+
+Reporter::Reporter(RunReport& report, const Streams& streams)
+    : report_(report), streams_(streams), progress_(streams.error, streams.isErrorTerminal) {
+  if (!report.info.options.jsonPath.empty()) file_.emplace(report.info.options.jsonPath);
+}
+
+void Reporter::begin() { streams_.out << tableHead(report_.info) << std::flush; }
+
+void Reporter::add(const SizeResult& result) {
+  progress_.clear();
+  report_.results.push_back(result);
+  streams_.out << tableRow(report_.info, result) << std::flush;
+}
+
+void Reporter::end() {
+  streams_.out << tableFoot(report_) << std::flush;
+  if (!streams_.out) throw Failure("the table could not be written to stdout");
+  if (file_) file_->commit(jsonText(report_));
+}
+
+ExitStatus run(const Options& options, const std::vector<std::string>& arguments,
+               const Streams& streams) {
+  switch (options.transport) {
+    case TransportKind::kLocal:
+      return runLocal(options, arguments, streams);
+    case TransportKind::kMpi:
+      return runMpi(options, arguments, streams);
+  }
+  throw Failure("an unknown transport");
+}
+
+}  // namespace zipccl::tools::perf

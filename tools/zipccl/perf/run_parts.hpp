@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs over the transports have in common. Used by run.cpp, run_local.cpp and run_mpi.cpp.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perf/data_pools.hpp"
+#include "perf/data_source.hpp"
+#include "perf/measurement.hpp"
+#include "perf/options.hpp"
+#include "perf/progress.hpp"
+#include "perf/report.hpp"
+#include "perf/run.hpp"
+
+namespace zipccl::tools::perf {
+
+/// What follows from the command line alone.
+struct RunSetup {
+  std::unique_ptr<DataSource> source;
+  std::vector<std::uint64_t> sizes;
+  MeasurementPlan plan;
+  RunReport report;  ///< without ranks, hosts and seed
+};
+
+/// Throws UsageError or Failure.
+[[nodiscard]] RunSetup prepare(const Options& options, const std::vector<std::string>& arguments);
+
+/// A seed that nobody has used.
+[[nodiscard]] std::uint64_t freshSeed();
+
+/// The elements that a rank sends, for each size.
+[[nodiscard]] std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks);
+
+/// Throws Failure when the buffers would not fit into this machine's memory.
+void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry, int ranks,
+                  int ranksOfProcess);
+
+/// Writes the table as the run goes on, and the JSON file at its end.
+class Reporter {
+ public:
+  /// Throws Failure when the JSON file cannot be made.
+  Reporter(RunReport& report, const Streams& streams);
+
+  void begin();
+  void add(const SizeResult& result);
+  /// Throws Failure when something could not be written.
+  void end();
+  [[nodiscard]] Progress& progress() noexcept { return progress_; }
+
+ private:
+  RunReport& report_;
+  const Streams& streams_;
+  Progress progress_;
+  std::optional<ReportFile> file_;
+};
+
+[[nodiscard]] ExitStatus runLocal(const Options& options, const std::vector<std::string>& arguments,
+                                  const Streams& streams);
+[[nodiscard]] ExitStatus runMpi(const Options& options, const std::vector<std::string>& arguments,
+                                const Streams& streams);
+
+}  // namespace zipccl::tools::perf
