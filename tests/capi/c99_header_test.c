@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public C headers compile as plain C99, and their constants and structs mean there what they mean in
- * C++.
+ * The public C headers compile as plain C99, and their constants and structs mean there what they
+ * mean in C++.
  */
 
 #include <zipccl/zipccl.h>
