@@ -48,7 +48,8 @@ __device__ __forceinline__ TileScale measureTile(const std::uint32_t (&words)[co
   TileScale scale;
   scale.manyZeros = __popc(__ballot_sync(kFullWarp, __float_as_uint(least) < 0x00800000U)) > 4;
   const std::uint32_t bits = __float_as_uint(sum0 + sum1);
-  const bool measurable = codec::isMeasurableLane(bits);
+  // Below the smallest normal number there is no odd slot, only the even slots' bits.
+  const bool measurable = bits >= 0x00800000U && codec::isMeasurableLane(bits);
   const unsigned lanes = __ballot_sync(kFullWarp, measurable);
   // 32 lanes of 31-bit patterns: five bits of each are dropped, so that their sum is their mean.
   scale.meanBits = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
@@ -79,7 +80,7 @@ __device__ __forceinline__ std::uint32_t sixWindowBase(const TileScale& scale,
                       static_cast<float>(codec::kTileElements / 2 - oddZeros);
   // The fewer values a lane's sum has, the further the mean of the sums' logarithms falls short: by
   // 0.07 octaves for each unit of the share.
-  const float raised = fmaxf(share, 1.0F) * (1.0F + 0.05F * fmaxf(share - 1.0F, 0.0F));
+  const float raised = fmaxf(share, 1.0F) * (1.0F + 0.06F * fmaxf(share - 1.0F, 0.0F));
   const float meanOfOthers = __uint_as_float(scale.meanBits) * raised;
   const std::uint32_t bits = __float_as_uint(meanOfOthers) + codec::kHalfLaneWindowRounding -
                              codec::kSixWindowRoundingLess;
