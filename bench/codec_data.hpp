@@ -4,22 +4,14 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "zipccl/codec.hpp"
+#include "perf_codec/data_set.hpp"
 
 namespace zipccl::bench {
 
-/// Values that are repeated to whatever size is measured.
-struct DataSet {
-  std::string name;
-  codec::Datatype datatype = codec::Datatype::kBfloat16;
-  codec::Layout layout = codec::Layout::kNarrow;
-  std::vector<std::byte> bytes;  ///< whole elements
-};
+using tools::perf_codec::DataSet;
 
 /// The data set that `text` describes:
 ///

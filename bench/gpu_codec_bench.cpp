@@ -18,11 +18,20 @@
 #include "base/random.hpp"
 #include "bench/codec_cases.hpp"
 #include "bench/codec_data.hpp"
-#include "bench/codec_measurement.hpp"
-#include "bench/codec_report.hpp"
+#include "bench/traffic_measurement.hpp"
+#include "perf_codec/gpu_machine.hpp"
+#include "perf_codec/measurement.hpp"
+#include "perf_codec/report.hpp"
 
 namespace zipccl::bench {
 namespace {
+
+using tools::perf_codec::CodecReport;
+using tools::perf_codec::CodecResult;
+using tools::perf_codec::MeasurementPlan;
+using tools::perf_codec::printCodecHead;
+using tools::perf_codec::printHead;
+using tools::perf_codec::printRow;
 
 constexpr int kWrongBits = 1;
 constexpr int kUsage = 2;
@@ -74,7 +83,8 @@ std::string utcNow() {
   return text;
 }
 
-void measure(const std::vector<CodecCase>& cases, CodecReport& report) {
+void measure(const std::vector<CodecCase>& cases, CodecReport& report,
+             std::vector<TrafficResult>& traffic) {
   // All that can be wrong with the command line shows before the first minute is spent.
   std::map<std::string, DataSet> dataSets;
   for (const CodecCase& codecCase : cases) {
@@ -94,20 +104,25 @@ void measure(const std::vector<CodecCase>& cases, CodecReport& report) {
     if (isTraffic) {
       measureTraffic(codecCase, report.plan, [&](TrafficResult result) {
         printRow(std::cout, result);
-        report.traffic.push_back(std::move(result));
+        traffic.push_back(std::move(result));
       });
     } else {
-      measureCodec(codecCase, dataSets.at(codecCase.data), report.plan, [&](CodecResult result) {
-        printRow(std::cout, result);
-        report.codec.push_back(std::move(result));
-      });
+      measureOnGpu(dataSets.at(codecCase.data), codecCase.sizesBytes, codecCase.blockLimits,
+                   report.plan, [&](CodecResult result) {
+                     printRow(std::cout, result);
+                     report.codec.push_back(std::move(result));
+                   });
     }
   }
 }
 
-void writeJson(const std::string& path, const CodecReport& report) {
+void writeJson(const std::string& path, const CodecReport& report,
+               const std::vector<TrafficResult>& traffic) {
+  nlohmann::ordered_json json = toJson(report);
+  json["traffic"] = nlohmann::ordered_json::array();
+  for (const TrafficResult& result : traffic) json["traffic"].push_back(toJson(result));
   std::ofstream file(path);
-  file << toJson(report).dump(1) << '\n';
+  file << json.dump(1) << '\n';
   file.close();
   if (!file) fail(ErrorCode::kSystemError, "cannot write ", path);
 }
@@ -131,9 +146,10 @@ int run(int argc, char** argv) {
   try {
     std::vector<CodecCase> cases;
     for (const std::string& text : options.cases) cases.push_back(parseCodecCase(text));
-    report.machine = thisGpuMachine();
-    measure(cases, report);
-    if (!options.jsonPath.empty()) writeJson(options.jsonPath, report);
+    report.machine = tools::perf_codec::thisGpuMachine();
+    std::vector<TrafficResult> traffic;
+    measure(cases, report, traffic);
+    if (!options.jsonPath.empty()) writeJson(options.jsonPath, report, traffic);
   } catch (const Error& error) {
     const bool isUsage = error.code() == ErrorCode::kInvalidArgument;
     std::cerr << "gpu_codec_bench: " << (isUsage ? error.message() : error.what()) << '\n';

@@ -8,6 +8,8 @@
 #       what its sources and the floors above include as "codec/layout.hpp"
 #   <build>/public/codec/zipccl/codec.hpp  -> <source>/include/zipccl/codec.hpp
 #       what users of the product include as <zipccl/codec.hpp> too
+#
+# What stands above the floors, and sees of them what any user sees, links zipccl_<floor>_public.
 
 # zipccl_add_floor(NAME <floor> [SHARED <target>] [SOURCES <file>...] [PUBLIC_HEADERS <file>...]
 #                  [USES <floor>...] [LIBS <target>...] [PUBLIC_LIBS <target>...])
@@ -68,6 +70,11 @@ function(zipccl_add_floor)
     target_include_directories(${target} ${scope} "$<BUILD_INTERFACE:${floorRoot};${publicRoot}>")
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${arg_NAME})
     add_library(zipccl::${arg_NAME} ALIAS ${target})
+
+    add_library(${target}_public INTERFACE)
+    list(TRANSFORM arg_USES APPEND _public OUTPUT_VARIABLE usedHeaders)
+    target_link_libraries(${target}_public INTERFACE $<LINK_ONLY:${target}> ${usedHeaders})
+    target_include_directories(${target}_public INTERFACE "${publicRoot}")
   endif()
   target_include_directories(
     ${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

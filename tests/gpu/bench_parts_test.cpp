@@ -15,11 +15,13 @@
 #include "base/error.hpp"
 #include "bench/codec_cases.hpp"
 #include "bench/codec_data.hpp"
-#include "bench/codec_report.hpp"
-#include "bench/statistics.hpp"
+#include "perf_codec/report.hpp"
 
 namespace zipccl::bench {
 namespace {
+
+using tools::perf_codec::CodecReport;
+using tools::perf_codec::CodecResult;
 
 std::string messageOf(const std::function<void()>& call) {
   try {
@@ -128,17 +130,6 @@ TEST(BenchData, ComesFromSafetensorsFiles) {
   EXPECT_NE(messageFor("normal:0").find("'normal:0'"), std::string::npos);
   EXPECT_NE(messageFor("zeros:1.5").find("'zeros:1.5'"), std::string::npos);
   EXPECT_EQ(std::remove(path.c_str()), 0);
-}
-
-TEST(BenchStatistics, InterpolateBetweenSamples) {
-  const Spread spread = spreadOf({4.0, 1.0, 3.0, 2.0});
-  EXPECT_DOUBLE_EQ(spread.least, 1.0);
-  EXPECT_DOUBLE_EQ(spread.lowerQuartile, 1.75);
-  EXPECT_DOUBLE_EQ(spread.median, 2.5);
-  EXPECT_DOUBLE_EQ(spread.upperQuartile, 3.25);
-  EXPECT_DOUBLE_EQ(spread.most, 4.0);
-  EXPECT_DOUBLE_EQ(spreadOf({7.0}).median, 7.0);
-  EXPECT_DOUBLE_EQ(spreadOf({}).median, 0.0);
 }
 
 TEST(BenchReport, RatesAndRatiosAreThoseOfTheSamples) {

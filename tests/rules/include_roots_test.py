@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# Holds the build against the table of floors: takes the include paths that CMake gives each floor's target,
-# plants an include of a header of each other floor, and has the compiler accept what the table allows and
-# reject, as a file that does not exist, what it does not. Called with the file that CMake generated.
+# Holds the build against the tables of floors and public headers: takes the include paths that CMake gives each
+# floor's target and the tools, plants an include of a header of each floor, and has the compiler accept what the
+# tables allow and reject, as a file that does not exist, what they do not. Called with the file that CMake
+# generated.
 
 import json
 import pathlib
@@ -15,7 +16,8 @@ import tree_rules
 
 BUILD = json.loads(pathlib.Path(sys.argv.pop()).read_text())
 TREE = tree_rules.Tree(BUILD["source"])
-ALLOWED = tree_rules.read_floors(TREE, left_out=() if BUILD["cuda"] else ("gpu",))
+LEFT_OUT = () if BUILD["cuda"] else ("gpu",)
+ALLOWED = tree_rules.read_floors(TREE, LEFT_OUT)
 TARGETS = BUILD["floors"]
 
 
@@ -25,7 +27,7 @@ def headers(folder):
 
 def preprocess(floor, include):
     """Whether a source of `floor` finds the header, and what the compiler said."""
-    roots = [root for root in TARGETS[floor] if root]
+    roots = [root for root in (BUILD["tools"] if floor == "tools" else TARGETS[floor]) if root]
     done = subprocess.run(
         [BUILD["compiler"], "-std=c++20", "-E", "-o", "/dev/null", *(f"-I{root}" for root in roots)]
         + ["-x", "c++", "-"],
@@ -64,14 +66,28 @@ class IncludeRootsTest(unittest.TestCase):
     def test_every_public_header(self):
         owners = BUILD["publicHeaders"]
         present = {pathlib.PurePosixPath(path).name for path in headers("include/zipccl/")}
-        # Without CUDA there is no gpu floor to own the GPU's header.
-        optional = set() if BUILD["cuda"] else {"gpu_codec.hpp"}
-        self.assertEqual(set(owners) - {"version.h"}, present - optional)
+        listed = tree_rules.read_public_headers(TREE)
+        self.assertEqual(set(listed) - {"version.h"}, present)
+        built = {header: floor for header, floor in listed.items() if floor not in LEFT_OUT}
+        self.assertEqual(owners, built, "the build and docs/architecture.md")
         for header, owner in owners.items():
             for floor in TARGETS:
                 with self.subTest(floor=floor, header=header):
                     name = f"zipccl/{header}"
                     self.judge(floor, f"<{name}>", name, owner in ALLOWED[floor])
+
+    def test_tools_see_public_headers_only(self):
+        if not BUILD["tools"]:
+            self.skipTest("built without tools")
+        for floor in TARGETS:
+            for header in headers(f"src/{floor}/")[:1]:
+                name = header.removeprefix("src/")
+                with self.subTest(header=name):
+                    self.judge("tools", f'"{name}"', name, False)
+        allowed = tree_rules.read_tool_floors(TREE, LEFT_OUT)
+        for header, owner in BUILD["publicHeaders"].items():
+            with self.subTest(header=header):
+                self.judge("tools", f"<zipccl/{header}>", f"zipccl/{header}", owner in allowed)
 
 
 if __name__ == "__main__":

@@ -137,12 +137,43 @@ def read_floors(tree, left_out=()):
     return {floor: closure(floor) for floor in direct if floor not in left_out}
 
 
+HEADER_ROW = re.compile(r"\|\s*`zipccl/(?P<header>[\w.]+)`\s*\|\s*(?P<floor>\w+)\s*\|")
+
+
+def read_public_headers(tree):
+    """The floor of each header of include/zipccl/, from docs/architecture.md."""
+    rows = [HEADER_ROW.match(line) for line in tree.lines("docs/architecture.md")]
+    return {row.group("header"): row.group("floor") for row in rows if row}
+
+
+def read_tool_floors(tree, left_out=()):
+    """The floors whose public headers tools/ may include, those that these use among them."""
+    floors = read_floors(tree, left_out)
+    for line in tree.lines("docs/architecture.md"):
+        row = FLOOR_ROW.match(line)
+        if row and "`tools/`" in row.group("folders"):
+            named = re.search(r"public headers of (.*)", row.group("uses"))
+            if not named:
+                break
+            wanted = [word.strip() for word in named.group(1).split(",")]
+            unknown = [floor for floor in wanted if floor not in floors and floor not in left_out]
+            if unknown:
+                raise ValueError(f"docs/architecture.md: tools/ uses {unknown[0]}, which is no floor")
+            return set().union(*(floors[floor] for floor in wanted if floor in floors))
+    raise ValueError("docs/architecture.md does not say whose public headers tools/ may use")
+
+
 INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
 
 
 def check_floors(tree):
-    """No file includes a floor above its own; tools and public headers see no floor; no ../ anywhere."""
+    """No file includes a floor above its own; tools and public headers see no floor; no ../ anywhere.
+
+    Tools include public headers of the floors that the table names, and no others.
+    """
     floors = read_floors(tree)
+    owners = read_public_headers(tree)
+    tool_floors = read_tool_floors(tree)
     for path in tree.code("src", "include", "tools", "tests"):
         parts = pathlib.PurePosixPath(path).parts
         if parts[0] == "src" and parts[1] not in floors:
@@ -162,6 +193,8 @@ def check_floors(tree):
                 yield Fault(path, number, f"{name.group(1)}: include by floor, as in codec/layout.hpp")
             elif parts[0] != "tests" and target[0] in floors and target[0] not in allowed:
                 yield Fault(path, number, f"{name.group(1)} is not below {'/'.join(parts[:2])}")
+            elif parts[0] == "tools" and target[0] == "zipccl" and owners.get(target[-1]) not in tool_floors:
+                yield Fault(path, number, f"{name.group(1)} is not among the public headers that tools may use")
 
 
 COMMENT_OR_STRING = re.compile(

@@ -13,10 +13,16 @@ import tree_rules
 ARCHITECTURE = """\
 | floor | folder | holds | may use |
 |---|---|---|---|
-| 6 | `tools/` | the command | the C API |
+| 6 | `tools/` | the command | public headers of upper |
 | 2 | `src/upper/` | `a.cu` | lower |
 | 1 | `src/lower/` | b | - |
 | 1 | `src/beside/` | c | - |
+
+| header | floor | for |
+|---|---|---|
+| `zipccl/a.hpp` | upper | x |
+| `zipccl/low.hpp` | lower | x |
+| `zipccl/side.hpp` | beside | x |
 """
 
 CPP = "// SPDX-License-Identifier: Apache-2.0\n//\n// A file.\n\n"
@@ -29,7 +35,7 @@ CLEAN = {
     "src/lower/low.hpp": CPP + '#include "lower/other.hpp"\n',
     "src/beside/side.hpp": CPP,
     "src/upper/up.cpp": CPP + '#include "lower/low.hpp"\n#include <zipccl/a.hpp>\n',
-    "tools/tool.cpp": CPP + "#include <zipccl/a.hpp>\nint main() { std::puts(name); }\n",
+    "tools/tool.cpp": CPP + "#include <zipccl/a.hpp>\n#include <zipccl/low.hpp>\nint main() { std::puts(name); }\n",
     "tests/rules/some.py": "#!/usr/bin/env python3\n" + PY,
     "data/tensor.bin": b"\0\xff",
 }
@@ -86,6 +92,8 @@ class TreeRulesTest(unittest.TestCase):
             ("src/upper/x.cpp", "UPPER_HEADER"),
             ("include/zipccl/x.hpp", '"lower/low.hpp"'),
             ("tools/x.cpp", '"upper/up.hpp"'),
+            ("tools/x.cpp", "<zipccl/side.hpp>"),
+            ("tools/x.cpp", "<zipccl/unlisted.hpp>"),
             ("tools/x.cpp", '"../src/upper/up.hpp"'),
             ("tests/upper/x.cpp", '"../../src/upper/up.hpp"'),
         ]:
@@ -101,6 +109,8 @@ class TreeRulesTest(unittest.TestCase):
             ARCHITECTURE.replace("| lower |", "| nothing |"),
             ARCHITECTURE.replace("| b | - |", "| b | upper |"),
             ARCHITECTURE.replace("| c | - |", "| c | lower |"),
+            ARCHITECTURE.replace("public headers of upper", "the C API"),
+            ARCHITECTURE.replace("public headers of upper", "public headers of nothing"),
         ]:
             with self.assertRaises(ValueError):
                 self.faults("floors", {"docs/architecture.md": wrong})

@@ -2,54 +2,47 @@
 //
 // How results are shown.
 
-#include "bench/codec_report.hpp"
+#include "perf_codec/report.hpp"
 
 #include <zipccl/version.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ostream>
-#include <string_view>
 
-#include "base/text.hpp"
-#include "bench/statistics.hpp"
+#include "perf/statistics.hpp"
+#include "support/text.hpp"
 
-namespace zipccl::bench {
+namespace zipccl::tools::perf_codec {
+
+using perf::Spread;
+using perf::spreadOf;
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+std::string sizeText(std::uint64_t bytes) {
+  constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
+  if (bytes % kMebibyte == 0) return std::to_string(bytes / kMebibyte) + " MiB";
+  return std::to_string(bytes) + " B";
+}
+
+std::string spreadText(const std::vector<double>& samples) {
+  const Spread spread = spreadOf(samples);
+  return fixed(spread.median, 3) + " [" + fixed(spread.least, 3) + " " + fixed(spread.most, 3) +
+         "]";
+}
+
+double gigabytesPerSecond(std::uint64_t bytes, double elapsedUs) {
+  return static_cast<double>(bytes) / elapsedUs * 1e-3;
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 /// Raised when a field changes its meaning or goes.
 constexpr int kSchema = 1;
-
-std::string fixed(double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
-  return text;
-}
-
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.insert(0, width - text.size(), ' ');
-  return text;
-}
-
-std::string sizeText(std::uint64_t bytes) {
-  constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
-  if (bytes % kMebibyte == 0) return concat(bytes / kMebibyte, " MiB");
-  return concat(bytes, " B");
-}
-
-/// Bytes in microseconds, as GB/s.
-double gigabytesPerSecond(std::uint64_t bytes, double elapsedUs) {
-  return static_cast<double>(bytes) / elapsedUs * 1e-3;
-}
-
-/// `1.013 [0.978 1.034]`: the median, the least and the most.
-std::string spreadText(const std::vector<double>& samples) {
-  const Spread spread = spreadOf(samples);
-  return concat(fixed(spread.median, 3), " [", fixed(spread.least, 3), " ", fixed(spread.most, 3),
-                "]");
-}
 
 const char* datatypeText(codec::Datatype datatype) {
   switch (datatype) {
@@ -71,15 +64,6 @@ Json toJson(const Spread& spread) {
           {"upperQuartile", spread.upperQuartile},
           {"least", spread.least},
           {"most", spread.most}};
-}
-
-Json operationToJson(std::uint64_t inputBytes, const std::vector<double>& timesUs,
-                     const std::vector<double>& speeds) {
-  const Spread times = spreadOf(timesUs);
-  return {{"timeUs", toJson(times)},
-          {"inputGBs", gigabytesPerSecond(inputBytes, times.median)},
-          {"speedToMemcpy", toJson(spreadOf(speeds))},
-          {"samplesUs", timesUs}};
 }
 
 Json toJson(const CodecResult& result) {
@@ -106,18 +90,6 @@ Json toJson(const CodecResult& result) {
           {"encodeAndDecode", operation(&CodecRound::bothUs)}};
 }
 
-Json toJson(const TrafficResult& result) {
-  const std::vector<double> memcpyUs = result.times(&TrafficRound::memcpyUs);
-  const std::vector<double> ones(memcpyUs.size(), 1.0);
-  return {{"readQuarters", result.mix.readQuarters},
-          {"writtenQuarters", result.mix.writtenQuarters},
-          {"inputBytes", result.inputBytes},
-          {"blocks", result.blocks},
-          {"memcpy", operationToJson(result.inputBytes, memcpyUs, ones)},
-          {"kernel", operationToJson(result.inputBytes, result.times(&TrafficRound::kernelUs),
-                                     result.speeds())}};
-}
-
 Json toJson(const GpuMachine& machine) {
   return {{"name", machine.name},
           {"computeCapability", machine.computeCapability},
@@ -131,6 +103,15 @@ Json toJson(const GpuMachine& machine) {
 }
 
 }  // namespace
+
+Json operationToJson(std::uint64_t inputBytes, const std::vector<double>& timesUs,
+                     const std::vector<double>& speeds) {
+  const Spread times = spreadOf(timesUs);
+  return {{"timeUs", toJson(times)},
+          {"inputGBs", gigabytesPerSecond(inputBytes, times.median)},
+          {"speedToMemcpy", toJson(spreadOf(speeds))},
+          {"samplesUs", timesUs}};
+}
 
 bool CodecReport::isRight() const noexcept {
   return std::all_of(codec.begin(), codec.end(),
@@ -147,23 +128,6 @@ void printHead(std::ostream& out, const CodecReport& report) {
       << report.plan.rounds << " rounds\n";
 }
 
-void printTrafficHead(std::ostream& out) {
-  out << "\nKernels that only read and write\n"
-      << padded("size", 9) << padded("read", 6) << padded("written", 9) << padded("blocks", 8)
-      << padded("memcpy", 9) << padded("kernel", 9) << "  (of memcpy)\n";
-}
-
-void printRow(std::ostream& out, const TrafficResult& result) {
-  const auto speed = [&](double TrafficRound::*member) {
-    return fixed(gigabytesPerSecond(result.inputBytes, spreadOf(result.times(member)).median), 0);
-  };
-  out << padded(sizeText(result.inputBytes), 9) << padded(concat(result.mix.readQuarters, "/4"), 6)
-      << padded(concat(result.mix.writtenQuarters, "/4"), 9) << padded(concat(result.blocks), 8)
-      << padded(speed(&TrafficRound::memcpyUs), 9) << padded(speed(&TrafficRound::kernelUs), 9)
-      << "  (" << spreadText(result.speeds()) << ")\n"
-      << std::flush;
-}
-
 void printCodecHead(std::ostream& out) {
   out << "\nThe codec\n"
       << padded("size", 9) << padded("blocks", 8) << padded("memcpy", 8) << padded("encode", 8)
@@ -176,10 +140,10 @@ void printRow(std::ostream& out, const CodecResult& result) {
     return fixed(gigabytesPerSecond(result.inputBytes, spreadOf(result.times(member)).median), 0);
   };
   const auto ratio = [&](double CodecRound::*member) {
-    return concat("  (", spreadText(result.speeds(member)), ")");
+    return "  (" + spreadText(result.speeds(member)) + ")";
   };
   out << padded(sizeText(result.inputBytes), 9)
-      << padded(result.maxBlocks == 0 ? std::string("all") : concat(result.maxBlocks), 8)
+      << padded(result.maxBlocks == 0 ? std::string("all") : std::to_string(result.maxBlocks), 8)
       << padded(speed(&CodecRound::memcpyUs), 8) << padded(speed(&CodecRound::encodeUs), 8)
       << ratio(&CodecRound::encodeUs) << padded(speed(&CodecRound::decodeUs), 8)
       << ratio(&CodecRound::decodeUs)
@@ -214,11 +178,9 @@ Json toJson(const CodecReport& report) {
         {"bitsPerValue", "of the whole frame with the default pool, mean over the sets"},
         {"steadyBitsPerValue", "of the whole frame with a pool for what it turned out to need"}}},
       {"isRight", report.isRight()},
-      {"traffic", Json::array()},
       {"codec", Json::array()}};
-  for (const TrafficResult& result : report.traffic) json["traffic"].push_back(toJson(result));
   for (const CodecResult& result : report.codec) json["codec"].push_back(toJson(result));
   return json;
 }
 
-}  // namespace zipccl::bench
+}  // namespace zipccl::tools::perf_codec

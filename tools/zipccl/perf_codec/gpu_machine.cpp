@@ -2,7 +2,7 @@
 //
 // Asks CUDA and the system about the GPU.
 
-#include "bench/gpu_machine.hpp"
+#include "perf_codec/gpu_machine.hpp"
 
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -10,13 +10,14 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/text.hpp"
-#include "gpu/cuda_check.hpp"
+#include "perf_codec/cuda.hpp"
 
-namespace zipccl::bench {
+namespace zipccl::tools::perf_codec {
 namespace {
 
-std::string versionText(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
+std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 /// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  ...`: the first word of digits and
 /// dots.
@@ -39,18 +40,19 @@ std::string readDriverVersion() {
 GpuMachine thisGpuMachine() {
   GpuMachine machine;
   int device = 0;
-  gpu::check(cudaGetDevice(&device), "asking for the device");
+  check(cudaGetDevice(&device), "asking for the device");
   cudaDeviceProp properties{};
-  gpu::check(cudaGetDeviceProperties(&properties, device), "asking about the device");
+  check(cudaGetDeviceProperties(&properties, device), "asking about the device");
   machine.name = properties.name;
-  machine.computeCapability = concat(properties.major, ".", properties.minor);
+  machine.computeCapability =
+      std::to_string(properties.major) + "." + std::to_string(properties.minor);
   machine.multiprocessors = properties.multiProcessorCount;
   machine.memoryBytes = properties.totalGlobalMem;
   machine.cacheBytes = static_cast<std::uint64_t>(properties.l2CacheSize);
   int version = 0;
-  gpu::check(cudaDriverGetVersion(&version), "asking for the driver's version");
+  check(cudaDriverGetVersion(&version), "asking for the driver's version");
   machine.cudaDriver = versionText(version);
-  gpu::check(cudaRuntimeGetVersion(&version), "asking for the runtime's version");
+  check(cudaRuntimeGetVersion(&version), "asking for the runtime's version");
   machine.cudaRuntime = versionText(version);
   machine.driver = readDriverVersion();
   char hostName[256] = {};
@@ -58,4 +60,4 @@ GpuMachine thisGpuMachine() {
   return machine;
 }
 
-}  // namespace zipccl::bench
+}  // namespace zipccl::tools::perf_codec

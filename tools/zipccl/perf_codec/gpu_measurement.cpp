@@ -1,124 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the GPU codec. What is timed is a region of many calls between two events, each call on
-// the next set of buffers; the operations take turns, round after round, and who begins changes.
-
-#include "bench/codec_measurement.hpp"
+// Measures the GPU codec.
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
-#include <numeric>
-#include <optional>
+#include <span>
+#include <zipccl/gpu_codec.hpp>
 
-#include "base/error.hpp"
-#include "base/random.hpp"
-#include "codec/layout.hpp"
-#include "gpu/cuda_check.hpp"
-#include "gpu/owners.hpp"
-#include "zipccl/gpu_codec.hpp"
+#include "perf_codec/cuda.hpp"
+#include "perf_codec/gpu_timing.hpp"
+#include "perf_codec/measurement.hpp"
+#include "support/failure.hpp"
 
-namespace zipccl::bench {
+namespace zipccl::tools::perf_codec {
 namespace {
 
-using gpu::check;
-using gpu::DeviceBuffer;
-using gpu::Event;
-using gpu::Graph;
-using gpu::Stream;
-
-constexpr std::uint64_t kBufferAlignment = 256;
 constexpr int kPoison = 0xA5;
-constexpr std::uint64_t kLeastSets = 3;
+constexpr std::size_t kHeaderBytes = 128;
 constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
-/// For the number of calls in a region; nothing that is reported depends on it.
-constexpr double kBytesPerUs = 1.5e6;
-constexpr double kCallUs = 3.0;
-
-std::uint64_t aligned(std::uint64_t bytes) { return codec::alignUp(bytes, kBufferAlignment); }
-
-/// How often a region repeats an operation on `inputBytes`.
-std::uint64_t callsPerRegion(const MeasurementPlan& plan, std::uint64_t inputBytes) {
-  const double callUs = std::max(kCallUs, static_cast<double>(inputBytes) / kBytesPerUs);
-  return static_cast<std::uint64_t>(std::clamp(plan.regionUs / callUs, 4.0, 1000.0));
-}
 
 std::uint64_t freeDeviceBytes() {
   std::size_t freeBytes = 0;
   std::size_t totalBytes = 0;
   check(cudaMemGetInfo(&freeBytes, &totalBytes), "asking for free memory");
   return freeBytes;
-}
-
-/// An operation that is timed: `call(i)` puts its i-th call on the stream.
-class Region {
- public:
-  Region(const Stream& stream, std::uint64_t calls, bool usesGraph,
-         std::function<void(std::uint64_t)> call)
-      : stream_(stream), calls_(calls), call_(std::move(call)) {
-    if (usesGraph) graph_.emplace(stream_, [this] { callAll(); });
-  }
-
-  /// Microseconds of one call, from the whole region. Waits.
-  double time() {
-    start_.record(stream_.get());
-    if (graph_) {
-      graph_->launch(stream_.get());
-    } else {
-      callAll();
-    }
-    end_.record(stream_.get());
-    end_.synchronize();
-    return end_.elapsedUsSince(start_) / static_cast<double>(calls_);
-  }
-
- private:
-  // Later regions go on with later sets, so that none finds in the cache what the last one left.
-  void callAll() {
-    for (std::uint64_t i = 0; i < calls_; ++i) call_(next_++);
-  }
-
-  const Stream& stream_;
-  std::uint64_t calls_;
-  std::uint64_t next_ = 0;
-  std::function<void(std::uint64_t)> call_;
-  std::optional<Graph> graph_;
-  Event start_{Event::Timing::kOn};
-  Event end_{Event::Timing::kOn};
-};
-
-/// Times each of `regions` once a round, beginning with another one each time.
-template <std::size_t kCount>
-std::vector<std::array<double, kCount>> timeRounds(const MeasurementPlan& plan,
-                                                   const std::array<Region*, kCount>& regions) {
-  std::vector<std::array<double, kCount>> rounds;
-  for (int round = -plan.warmupRounds; round < plan.rounds; ++round) {
-    std::array<double, kCount> times{};
-    const auto first = static_cast<std::size_t>(round + plan.warmupRounds);
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const std::size_t which = (first + i) % kCount;
-      times[which] = regions[which]->time();
-    }
-    if (round >= 0) rounds.push_back(times);
-  }
-  return rounds;
-}
-
-/// Memory of constant bytes can be faster than memory of any.
-void fillWithRandomBits(const Stream& stream, const DeviceBuffer& buffer) {
-  std::vector<std::byte> block(std::min<std::uint64_t>(kStagingBytes, buffer.bytes()));
-  Random random(freshSeed());
-  random.fill(block);
-  for (std::uint64_t at = 0; at < buffer.bytes(); at += block.size()) {
-    check(cudaMemcpyAsync(buffer.data() + at, block.data(),
-                          std::min<std::uint64_t>(block.size(), buffer.bytes() - at),
-                          cudaMemcpyHostToDevice, stream.get()),
-          "filling");
-  }
-  stream.synchronize();
 }
 
 /// Sources, frames and outputs of one size, in sets that are used in turn.
@@ -175,7 +83,7 @@ class CodecBuffers {
         result.wrongBytes += differingBytes(set * inputBytes_ + at, std::span(piece).first(bytes));
       }
       codec::FrameHeader header;
-      std::array<std::byte, codec::kHeaderBytes> headerBytes{};
+      std::array<std::byte, kHeaderBytes> headerBytes{};
       download(frame(set), headerBytes.data(), headerBytes.size());
       if (codec::readHeader(headerBytes, header) != codec::DecodeStatus::kOk) {
         result.wrongBytes += inputBytes_;
@@ -202,9 +110,9 @@ class CodecBuffers {
     const std::uint64_t roomBytes = freeDeviceBytes() / 16 * 15;
     const std::uint64_t fitting = std::min(wanted, roomBytes / setBytes);
     if (fitting < kLeastSets) {
-      fail(ErrorCode::kUnhandledCudaError, "three sets of buffers for ", inputBytes_,
-           " bytes need ", kLeastSets * setBytes, " bytes of device memory, ", roomBytes,
-           " are free");
+      throw Failure("three sets of buffers for " + std::to_string(inputBytes_) + " bytes need " +
+                    std::to_string(kLeastSets * setBytes) + " bytes of device memory, " +
+                    std::to_string(roomBytes) + " are free");
     }
     return fitting;
   }
@@ -324,22 +232,11 @@ double CodecResult::steadyBitsPerValue() const noexcept {
   return 8.0 * meanSteadyBytes / static_cast<double>(elementCount);
 }
 
-std::vector<double> TrafficResult::times(double TrafficRound::*operation) const {
-  std::vector<double> values;
-  for (const TrafficRound& round : rounds) values.push_back(round.*operation);
-  return values;
-}
-
-std::vector<double> TrafficResult::speeds() const {
-  std::vector<double> values;
-  for (const TrafficRound& round : rounds) values.push_back(round.memcpyUs / round.kernelUs);
-  return values;
-}
-
-void measureCodec(const CodecCase& codecCase, const DataSet& data, const MeasurementPlan& plan,
+void measureOnGpu(const DataSet& data, const std::vector<std::uint64_t>& sizesBytes,
+                  const std::vector<unsigned>& blockLimits, const MeasurementPlan& plan,
                   const std::function<void(CodecResult)>& done) {
   const Stream stream;
-  for (const std::uint64_t inputBytes : codecCase.sizesBytes) {
+  for (const std::uint64_t inputBytes : sizesBytes) {
     codec::FrameSpec spec;
     spec.datatype = data.datatype;
     spec.layout = data.layout;
@@ -348,7 +245,7 @@ void measureCodec(const CodecCase& codecCase, const DataSet& data, const Measure
     const CodecBuffers buffers(stream, data, spec, plan);
     const bool usesGraphs = inputBytes < plan.graphBelowBytes;
     const std::uint64_t calls = callsPerRegion(plan, inputBytes);
-    for (const unsigned maxBlocks : codecCase.blockLimits) {
+    for (const unsigned maxBlocks : blockLimits) {
       CodecResult result = measureWith(stream, buffers, maxBlocks, usesGraphs, calls, plan);
       result.data = data.name;
       result.datatype = data.datatype;
@@ -365,48 +262,4 @@ void measureCodec(const CodecCase& codecCase, const DataSet& data, const Measure
   }
 }
 
-void measureTraffic(const CodecCase& trafficCase, const MeasurementPlan& plan,
-                    const std::function<void(TrafficResult)>& done) {
-  const Stream stream;
-  for (const std::uint64_t inputBytes : trafficCase.sizesBytes) {
-    const std::uint64_t tiles = inputBytes / codec::kUpperBytes;
-    const std::uint64_t bytes = aligned(tiles * codec::kUpperBytes);
-    expects(tiles > 0, "traffic of ", inputBytes, " bytes is not one tile");
-    const std::uint64_t sets = std::max(kLeastSets, (plan.rotatedBytes + bytes - 1) / bytes);
-    const DeviceBuffer sources(sets * bytes);
-    const DeviceBuffer destinations(sets * bytes);
-    fillWithRandomBits(stream, sources);
-    const std::uint64_t calls = callsPerRegion(plan, inputBytes);
-    const auto source = [&](std::uint64_t i) { return sources.data() + i % sets * bytes; };
-    const auto destination = [&](std::uint64_t i) {
-      return destinations.data() + i % sets * bytes;
-    };
-    for (const unsigned limit : trafficCase.blockLimits) {
-      // As the codec's own kernels: without a limit a block for each group of eight tiles.
-      const unsigned blocks =
-          limit != 0 ? limit
-                     : static_cast<unsigned>((tiles + codec::kGroupTiles - 1) / codec::kGroupTiles);
-      for (const TrafficMix& mix : kTrafficMixes) {
-        Region copying(stream, calls, false, [&](std::uint64_t i) {
-          check(cudaMemcpyAsync(destination(i), source(i), tiles * codec::kUpperBytes,
-                                cudaMemcpyDeviceToDevice, stream.get()),
-                "copying");
-        });
-        Region moving(stream, calls, false, [&](std::uint64_t i) {
-          check(launchTraffic(mix, source(i), destination(i), tiles, blocks, stream.get()),
-                "launching a traffic kernel");
-        });
-        TrafficResult result;
-        result.mix = mix;
-        result.inputBytes = inputBytes;
-        result.blocks = blocks;
-        for (const auto& [copyUs, kernelUs] : timeRounds<2>(plan, {&copying, &moving})) {
-          result.rounds.push_back({copyUs, kernelUs});
-        }
-        done(std::move(result));
-      }
-    }
-  }
-}
-
-}  // namespace zipccl::bench
+}  // namespace zipccl::tools::perf_codec

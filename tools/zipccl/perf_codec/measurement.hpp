@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the GPU codec against cudaMemcpyAsync from device to device: the same input bytes, in
-// the same run, in turns, over buffers that no cache holds.
+// Measures a codec against a copy: the same input bytes, in the same run, in turns, over buffers
+// that no cache holds.
 
 #pragma once
 
@@ -9,13 +9,11 @@
 #include <functional>
 #include <string>
 #include <vector>
+#include <zipccl/codec.hpp>
 
-#include "bench/codec_cases.hpp"
-#include "bench/codec_data.hpp"
-#include "bench/traffic.hpp"
-#include "zipccl/codec.hpp"
+#include "perf_codec/data_set.hpp"
 
-namespace zipccl::bench {
+namespace zipccl::tools::perf_codec {
 
 struct MeasurementPlan {
   int rounds = 25;
@@ -58,30 +56,12 @@ struct CodecResult {
   [[nodiscard]] bool isRight() const noexcept { return wrongBytes == 0 && statusWord == 0; }
 };
 
-/// Kernels that only read and write.
-struct TrafficRound {
-  double memcpyUs = 0.0;
-  double kernelUs = 0.0;
-};
-
-struct TrafficResult {
-  TrafficMix mix{};
-  std::uint64_t inputBytes = 0;  ///< the larger of what is read and what is written
-  unsigned blocks = 0;
-  std::vector<TrafficRound> rounds;
-
-  [[nodiscard]] std::vector<double> times(double TrafficRound::*operation) const;
-  [[nodiscard]] std::vector<double> speeds() const;
-};
-
-/// Measures `data` at each size and block limit of `codecCase` and hands each result to `done`. The
-/// current device is used. Throws Error(kUnhandledCudaError), and what the codec throws when it
-/// does not have the format.
-void measureCodec(const CodecCase& codecCase, const DataSet& data, const MeasurementPlan& plan,
+/// Measures the GPU codec on `data`, against cudaMemcpyAsync from device to device, at each of
+/// `sizesBytes` and under each of `blockLimits` (0: none), and hands each result to `done`. The
+/// current device is used. Throws Failure, and what the codec throws when it does not have the
+/// format.
+void measureOnGpu(const DataSet& data, const std::vector<std::uint64_t>& sizesBytes,
+                  const std::vector<unsigned>& blockLimits, const MeasurementPlan& plan,
                   const std::function<void(CodecResult)>& done);
 
-/// The same for kernels that only read and write.
-void measureTraffic(const CodecCase& trafficCase, const MeasurementPlan& plan,
-                    const std::function<void(TrafficResult)>& done);
-
-}  // namespace zipccl::bench
+}  // namespace zipccl::tools::perf_codec

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace zipccl::bench {
+namespace zipccl::tools::perf_codec {
 
 struct GpuMachine {
   std::string name;
@@ -21,7 +21,7 @@ struct GpuMachine {
   std::string hostName;
 };
 
-/// The current device. Throws Error(kUnhandledCudaError) when there is none.
+/// The current device. Throws Failure when there is none.
 [[nodiscard]] GpuMachine thisGpuMachine();
 
-}  // namespace zipccl::bench
+}  // namespace zipccl::tools::perf_codec
