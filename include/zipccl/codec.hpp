@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host codec: lossless frames for bf16 and fp32 tensors, as docs/format.md (version 1) defines
-// them. Everything here works on host memory, is reentrant, and keeps no state between calls.
+// The host codec: lossless frames for bf16, fp16 and fp32 tensors, as docs/format.md (version 1)
+// defines them. Everything here works on host memory, is reentrant, and keeps no state between
+// calls.
 
 #pragma once
 
@@ -13,7 +14,7 @@
 namespace zipccl::codec {
 
 /// Datatypes that have a frame format. Values are those of the header (docs/format.md section 3).
-enum class Datatype : std::uint8_t { kBfloat16 = 1, kFloat32 = 3 };
+enum class Datatype : std::uint8_t { kBfloat16 = 1, kFloat16 = 2, kFloat32 = 3 };
 
 /// Where the low halves of fp32 elements travel: narrow in extra space and only for tiles that have
 /// any, wide in every tile's record. 16-bit datatypes are always narrow.

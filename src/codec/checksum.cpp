@@ -7,11 +7,14 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
+#include "codec/layout.hpp"
 
 namespace zipccl::codec {
 namespace {
 
 constexpr std::uint64_t kIndexFactor = 0x9E3779B97F4A7C15U;
+constexpr std::uint32_t kDatatypeShift = 56;
+static_assert(kMaxElementCount < 1ULL << kDatatypeShift);
 
 constexpr std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -21,9 +24,11 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-std::uint64_t contentChecksum(std::span<const std::byte> elements) noexcept {
+std::uint64_t contentChecksum(Datatype datatype, std::span<const std::byte> elements) noexcept {
+  const std::uint64_t elementCount = elements.size() / bytesPerElement(datatype);
   const std::uint64_t wholeWords = elements.size() / 8;
-  std::uint64_t sum = 0;
+  std::uint64_t sum =
+      mix(elementCount | std::uint64_t{static_cast<std::uint8_t>(datatype)} << kDatatypeShift);
   for (std::uint64_t i = 0; i < wholeWords; ++i) {
     sum += mix(loadWord<std::uint64_t>(elements.data() + 8 * i) + (i + 1) * kIndexFactor);
   }

@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <span>
 
+#include "zipccl/codec.hpp"
+
 namespace zipccl::codec {
 
-/// Of the elements as bytes in memory order.
-[[nodiscard]] std::uint64_t contentChecksum(std::span<const std::byte> elements) noexcept;
+/// Of elements as bytes in memory order, their datatype and their number.
+[[nodiscard]] std::uint64_t contentChecksum(Datatype datatype,
+                                            std::span<const std::byte> elements) noexcept;
 
 }  // namespace zipccl::codec

@@ -17,7 +17,6 @@ namespace {
 /// The largest region of a group: a tile takes either a raw rest or at most as many bytes of
 /// escapes.
 constexpr std::uint32_t kMaxRegionBytes = kGroupTiles * kMaxBlockBytes;
-static_assert(kMaxEscapes <= kRawRestBytes);
 
 /// Extra space of a received frame: the pool, and the dynamic part in a buffer of its own.
 class ExtraView {
@@ -81,7 +80,7 @@ class FrameDecoder {
         return DecodeStatus::kBadEscapeCount;
       }
       if (block == nullptr) continue;
-      block += blockBytesOf(descriptor, format_.isNarrow());
+      block += blockBytesOf(descriptor, format_.element(), format_.layout);
       escapes += escapesOf(descriptor);
     }
     return DecodeStatus::kOk;
@@ -94,8 +93,8 @@ class FrameDecoder {
     blockBytes_ = escapeBytes_ = 0;
     for (std::uint64_t i = 0; i < tileCount_; ++i) {
       descriptors_[i] = loadWord<std::uint32_t>(frame_ + layout_.descriptorsAt + 4 * (first + i));
-      if (!isValidDescriptor(descriptors_[i], format_.hasLowHalves())) return false;
-      blockBytes_ += blockBytesOf(descriptors_[i], format_.isNarrow());
+      if (!isValidDescriptor(descriptors_[i], format_.element())) return false;
+      blockBytes_ += blockBytesOf(descriptors_[i], format_.element(), format_.layout);
       escapeBytes_ += escapesOf(descriptors_[i]);
     }
     return true;
@@ -166,7 +165,7 @@ DecodeStatus decodeWith(const TileCodec& codec, const FrameSpec& expected,
   if (const DecodeStatus status = decoder.decodeContent(); status != DecodeStatus::kOk) {
     return status;
   }
-  if (header.spec.checksum && contentChecksum(elements) != header.checksum) {
+  if (header.spec.checksum && contentChecksum(header.spec.datatype, elements) != header.checksum) {
     return DecodeStatus::kChecksumMismatch;
   }
   return DecodeStatus::kOk;

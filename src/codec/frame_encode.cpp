@@ -55,8 +55,8 @@ class GroupExtra {
   [[nodiscard]] std::byte* nextBlock() { return blocks_.data() + blockBytes_; }
   [[nodiscard]] std::byte* nextEscapes() { return escapes_.data() + escapeBytes_; }
 
-  void add(std::uint32_t descriptor, bool narrow) {
-    blockBytes_ += blockBytesOf(descriptor, narrow);
+  void add(std::uint32_t descriptor, TileFormat format) {
+    blockBytes_ += blockBytesOf(descriptor, format.element(), format.layout);
     escapeBytes_ += escapesOf(descriptor);
   }
 
@@ -124,7 +124,7 @@ class FrameEncoder {
     const std::uint32_t descriptor =
         codec_.encode(format_, source_.data() + tileBytes * tile, sink);
     storeWord(frame_ + layout_.descriptorsAt + 4 * tile, descriptor);
-    groupExtra_.add(descriptor, format_.isNarrow());
+    groupExtra_.add(descriptor, format_);
     count(descriptor, result_);
   }
 
@@ -165,8 +165,8 @@ EncodeResult encodeWith(const TileCodec& codec, const FrameSpec& spec, const voi
   const EncodeResult result = FrameEncoder(codec, spec, layout, elements, frame).encodeContent();
   expects(frame.size() >= result.frameBytes(), "the frame needs ", result.frameBytes(),
           " bytes, but the buffer has ", frame.size());
-  writeHeader(spec, result.extraBytes, spec.checksum ? contentChecksum(elements) : 0, application,
-              frame.data());
+  writeHeader(spec, result.extraBytes, spec.checksum ? contentChecksum(spec.datatype, elements) : 0,
+              application, frame.data());
   return result;
 }
 

@@ -11,7 +11,8 @@ namespace zipccl::codec {
 
 /// Whether frames of this datatype may have this layout, both being named by the format.
 ZIPCCL_HOST_DEVICE constexpr bool isValidLayout(Datatype datatype, Layout layout) noexcept {
-  return layout == Layout::kNarrow || (layout == Layout::kWide && datatype == Datatype::kFloat32);
+  return layout == Layout::kNarrow ||
+         (layout == Layout::kWide && elementFormat(datatype).hasLowHalves);
 }
 
 /// Whether `poolBytes` may be the pool size of a frame with this layout.
@@ -26,9 +27,7 @@ ZIPCCL_HOST_DEVICE constexpr DecodeStatus checkKind(const HeaderBytes& h) noexce
   if (h.version != kFormatVersion) return DecodeStatus::kUnsupportedVersion;
   if (h.codec != kCodecSevenWindow) return DecodeStatus::kUnsupportedCodec;
   const auto datatype = static_cast<Datatype>(h.datatype);
-  if (datatype != Datatype::kBfloat16 && datatype != Datatype::kFloat32) {
-    return DecodeStatus::kBadDatatype;
-  }
+  if (!isDatatype(datatype)) return DecodeStatus::kBadDatatype;
   if (!isValidLayout(datatype, static_cast<Layout>(h.layout))) return DecodeStatus::kBadLayout;
   if (h.tileLog2 != kTileLog2 || h.groupLog2 != kGroupLog2) return DecodeStatus::kBadTileSize;
   return DecodeStatus::kOk;

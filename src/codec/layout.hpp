@@ -27,31 +27,99 @@ inline constexpr std::uint64_t kHeaderBytes = 128;
 inline constexpr std::uint64_t kSectionAlignment = 128;
 inline constexpr std::uint64_t kExtraAlignment = 16;
 
-// Tile record: sign-mantissa plane, code plane, and in the wide layout the low plane.
+inline constexpr std::uint64_t kDefaultPoolBytesPerTile = 36;
+
+// Tile record: sign-mantissa plane, code plane, fine plane (fp16), low plane (fp32, wide layout).
 inline constexpr std::uint32_t kSignMantissaBytes = kTileElements;
 inline constexpr std::uint32_t kCodePlaneAt = kSignMantissaBytes;
 inline constexpr std::uint32_t kCodePlaneBytes = kTileElements * 3 / 8;
-inline constexpr std::uint32_t kUpperRecordBytes = kSignMantissaBytes + kCodePlaneBytes;
-inline constexpr std::uint32_t kLowPlaneAt = kUpperRecordBytes;
+inline constexpr std::uint32_t kFinePlaneAt = kCodePlaneAt + kCodePlaneBytes;
+inline constexpr std::uint32_t kFinePlaneBytes = kCodePlaneBytes;
 inline constexpr std::uint32_t kLowPlaneBytes = kTileElements * 2;
-inline constexpr std::uint32_t kWideRecordBytes = kUpperRecordBytes + kLowPlaneBytes;
-inline constexpr std::uint32_t kUpperBytes = kTileElements * 2;
-inline constexpr std::uint32_t kRawRestBytes = kUpperBytes - kUpperRecordBytes;
-inline constexpr std::uint32_t kRawRestWords = kRawRestBytes / (4 * kLanes);
-inline constexpr std::uint32_t kMaxEscapes = kRawRestBytes;
-inline constexpr std::uint64_t kDefaultPoolBytesPerTile = 36;
+inline constexpr std::uint32_t kUpperBytes = kTileElements * 2;  ///< all upper halves of a tile
 
-static_assert(kUpperRecordBytes == 1408 && kUpperRecordBytes % kSectionAlignment == 0);
-static_assert(kWideRecordBytes == 3456 && kWideRecordBytes % kSectionAlignment == 0);
-static_assert(kRawRestBytes == 640 && kRawRestBytes % kSectionAlignment == 0);
-static_assert(kRawRestWords == 5);
+/// What the format fixes for a datatype (docs/format.md sections 1, 2, 5 and 6): the one place that
+/// tells the datatypes apart, apart from the order of slots. Plain numbers, so that kernels and
+/// vector code can take them as constants.
+struct ElementFormat {
+  std::uint32_t elementBytes;
+  std::uint32_t exponentBits;  ///< of an exponent field: 8 or 5
+  bool hasLowHalves;           ///< whether an element is more than its upper half
+
+  /// Bits of a rotated upper half below the byte of the sign-mantissa plane: 0 or 3.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t fineBits() const {
+    return 8 - exponentBits;
+  }
+  /// The record without its low plane.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t upperRecordBytes() const {
+    return kSignMantissaBytes + kCodePlaneBytes + (fineBits() != 0 ? kFinePlaneBytes : 0);
+  }
+  /// In records of the wide layout.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t lowPlaneAt() const {
+    return upperRecordBytes();
+  }
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t recordBytes(Layout layout) const {
+    return upperRecordBytes() + (layout == Layout::kWide ? kLowPlaneBytes : 0);
+  }
+  /// What a raw tile does not find room for in its record.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t rawRestBytes() const {
+    return kUpperBytes - upperRecordBytes();
+  }
+  /// Pair words of a lane that a raw tile's record holds; the others are in the raw rest.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t rawRecordWords() const {
+    return upperRecordBytes() / (4 * kLanes);
+  }
+  /// With more escapes than this a coded tile would be larger than a raw one.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t maxEscapes() const {
+    return rawRestBytes();
+  }
+  /// The largest exponent field: that of infinities and NaNs.
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t maxExponent() const {
+    return (1U << exponentBits) - 1;
+  }
+  [[nodiscard]] ZIPCCL_HOST_DEVICE constexpr std::uint32_t maxWindowBase() const {
+    return maxExponent() - 6;
+  }
+};
+
+/// All datatypes, in the order of their values.
+inline constexpr Datatype kDatatypes[] = {Datatype::kBfloat16, Datatype::kFloat16,
+                                          Datatype::kFloat32};
+
+/// Whether the format has a datatype of this value.
+ZIPCCL_HOST_DEVICE constexpr bool isDatatype(Datatype datatype) {
+  return datatype == Datatype::kBfloat16 || datatype == Datatype::kFloat16 ||
+         datatype == Datatype::kFloat32;
+}
+
+ZIPCCL_HOST_DEVICE constexpr ElementFormat elementFormat(Datatype datatype) {
+  switch (datatype) {
+    case Datatype::kBfloat16:
+      return {2, 8, false};
+    case Datatype::kFloat16:
+      return {2, 5, false};
+    case Datatype::kFloat32:
+      return {4, 8, true};
+  }
+  return {2, 8, false};  // not reached with a datatype of the format
+}
+
+static_assert(elementFormat(Datatype::kBfloat16).upperRecordBytes() == 1408);
+static_assert(elementFormat(Datatype::kBfloat16).maxEscapes() == 640);
+static_assert(elementFormat(Datatype::kBfloat16).rawRecordWords() == 11);
+static_assert(elementFormat(Datatype::kBfloat16).maxWindowBase() == 249);
+static_assert(elementFormat(Datatype::kFloat16).upperRecordBytes() == 1792);
+static_assert(elementFormat(Datatype::kFloat16).maxEscapes() == 256);
+static_assert(elementFormat(Datatype::kFloat16).rawRecordWords() == 14);
+static_assert(elementFormat(Datatype::kFloat16).maxWindowBase() == 25);
+static_assert(elementFormat(Datatype::kFloat32).recordBytes(Layout::kNarrow) == 1408);
+static_assert(elementFormat(Datatype::kFloat32).recordBytes(Layout::kWide) == 3456);
 
 /// What a 3-bit code means in a tile; bits 9..8 of its descriptor.
 enum class TileKind : std::uint32_t { kSeven = 0, kSixAndZero = 1, kEmpty = 2, kRaw = 3 };
 
 inline constexpr std::uint32_t kEscapeCode = 7;
 inline constexpr std::uint32_t kZeroCode = 6;  ///< in kSixAndZero
-inline constexpr std::uint32_t kMaxWindowBase = 249;
 
 inline constexpr std::uint32_t kDescriptorKindShift = 8;
 inline constexpr std::uint32_t kDescriptorLowBit = 1U << 10;
@@ -76,18 +144,23 @@ ZIPCCL_HOST_DEVICE constexpr bool hasLow(std::uint32_t descriptor) {
   return (descriptor & kDescriptorLowBit) != 0;
 }
 
-/// Whether a decoder may trust the word: docs/format.md section 5. `lowAllowed` is fp32.
-ZIPCCL_HOST_DEVICE constexpr bool isValidDescriptor(std::uint32_t descriptor, bool lowAllowed) {
+/// Whether a decoder may trust the word: docs/format.md section 5.
+ZIPCCL_HOST_DEVICE constexpr bool isValidDescriptor(std::uint32_t descriptor,
+                                                    const ElementFormat& element) {
   const bool coded = (descriptor & (2U << kDescriptorKindShift)) == 0;
-  return (descriptor & kDescriptorReservedBits) == 0 && (lowAllowed || !hasLow(descriptor)) &&
-         (coded ? windowBaseOf(descriptor) <= kMaxWindowBase && escapesOf(descriptor) <= kMaxEscapes
+  return (descriptor & kDescriptorReservedBits) == 0 &&
+         (element.hasLowHalves || !hasLow(descriptor)) &&
+         (coded ? windowBaseOf(descriptor) <= element.maxWindowBase() &&
+                      escapesOf(descriptor) <= element.maxEscapes()
                 : windowBaseOf(descriptor) == 0 && escapesOf(descriptor) == 0);
 }
 
 /// Extra space that a tile takes before the group's escapes: its raw rest and narrow low plane.
-ZIPCCL_HOST_DEVICE constexpr std::uint32_t blockBytesOf(std::uint32_t descriptor, bool narrow) {
-  return (kindOf(descriptor) == TileKind::kRaw ? kRawRestBytes : 0U) +
-         (narrow && hasLow(descriptor) ? kLowPlaneBytes : 0U);
+ZIPCCL_HOST_DEVICE constexpr std::uint32_t blockBytesOf(std::uint32_t descriptor,
+                                                        const ElementFormat& element,
+                                                        Layout layout) {
+  return (kindOf(descriptor) == TileKind::kRaw ? element.rawRestBytes() : 0U) +
+         (layout == Layout::kNarrow && hasLow(descriptor) ? kLowPlaneBytes : 0U);
 }
 
 // The header's fields (docs/format.md section 3).
@@ -141,19 +214,20 @@ struct FrameLayout {
 };
 
 ZIPCCL_HOST_DEVICE constexpr std::uint64_t bytesPerElement(Datatype datatype) {
-  return datatype == Datatype::kFloat32 ? 4 : 2;
+  return elementFormat(datatype).elementBytes;
 }
 
 /// The layout of a frame. `elementCount` must not exceed kMaxElementCount.
 ZIPCCL_HOST_DEVICE constexpr FrameLayout frameLayout(Datatype datatype, Layout layout,
                                                      std::uint64_t elementCount,
                                                      std::uint64_t poolBytes) {
+  const ElementFormat element = elementFormat(datatype);
   FrameLayout f{};
   f.tileCount = elementCount / kTileElements;
   f.groupCount = (f.tileCount + kGroupTiles - 1) / kGroupTiles;
   f.tailElements = elementCount % kTileElements;
-  f.tailBytes = f.tailElements * bytesPerElement(datatype);
-  f.recordBytes = layout == Layout::kWide ? kWideRecordBytes : kUpperRecordBytes;
+  f.tailBytes = f.tailElements * element.elementBytes;
+  f.recordBytes = element.recordBytes(layout);
   f.descriptorsAt = kHeaderBytes;
   f.groupsAt = alignUp(f.descriptorsAt + 4 * f.tileCount, 8);
   f.tilesAt = alignUp(f.groupsAt + 8 * f.groupCount, kSectionAlignment);
@@ -161,15 +235,15 @@ ZIPCCL_HOST_DEVICE constexpr FrameLayout frameLayout(Datatype datatype, Layout l
   f.poolAt = alignUp(f.tailAt + f.tailBytes, kSectionAlignment);
   f.poolBytes = poolBytes;
   f.staticBytes = f.poolAt + poolBytes;
-  const bool narrowLow = datatype == Datatype::kFloat32 && layout == Layout::kNarrow;
-  f.maxExtraBytes = f.tileCount * (kRawRestBytes + (narrowLow ? kLowPlaneBytes : 0));
+  const bool narrowLow = element.hasLowHalves && layout == Layout::kNarrow;
+  f.maxExtraBytes = f.tileCount * (element.rawRestBytes() + (narrowLow ? kLowPlaneBytes : 0));
   return f;
 }
 
 /// Element of a tile that stands in `lane`, `slot` (docs/format.md section 4).
 ZIPCCL_HOST_DEVICE constexpr std::uint32_t elementOfSlot(Datatype datatype, std::uint32_t lane,
                                                          std::uint32_t slot) {
-  const std::uint32_t run = datatype == Datatype::kFloat32 ? 4 : 8;  // elements of a 16-byte load
+  const std::uint32_t run = 16 / elementFormat(datatype).elementBytes;  // of a 16-byte load
   return kLanes * run * (slot / run) + run * lane + slot % run;
 }
 
@@ -177,17 +251,23 @@ ZIPCCL_HOST_DEVICE constexpr std::uint32_t elementOfSlot(Datatype datatype, std:
 ZIPCCL_HOST_DEVICE constexpr std::uint32_t signMantissaAt(std::uint32_t lane, std::uint32_t slot) {
   return 512 * (slot / 16) + 16 * lane + slot % 16;
 }
+/// Word `k` of a lane in the plane of three bits a value, code or fine plane, at `planeAt`.
+ZIPCCL_HOST_DEVICE constexpr std::uint32_t threeBitWordAt(std::uint32_t planeAt, std::uint32_t lane,
+                                                          std::uint32_t k) {
+  return planeAt + 128 * k + 4 * lane;
+}
 ZIPCCL_HOST_DEVICE constexpr std::uint32_t codeWordAt(std::uint32_t lane, std::uint32_t k) {
-  return kCodePlaneAt + 128 * k + 4 * lane;
+  return threeBitWordAt(kCodePlaneAt, lane, k);
 }
 ZIPCCL_HOST_DEVICE constexpr std::uint32_t lowHalfAt(std::uint32_t lane, std::uint32_t slot) {
   return 512 * (slot / 8) + 16 * lane + 2 * (slot % 8);
 }
-/// Raw tiles: pair word 0 to 10 in the record, 11 to 15 in the raw rest.
-ZIPCCL_HOST_DEVICE constexpr std::uint32_t rawWordAt(std::uint32_t lane, std::uint32_t word) {
+/// Pair word `word` of a raw tile: in the record, or from rawRecordWords() on in the raw rest.
+ZIPCCL_HOST_DEVICE constexpr std::uint32_t rawWordAt(const ElementFormat& element,
+                                                     std::uint32_t lane, std::uint32_t word) {
   if (word < 8) return 512 * (word / 4) + 16 * lane + 4 * (word % 4);
-  if (word < 11) return codeWordAt(lane, word - 8);
-  return 128 * (word - 11) + 4 * lane;
+  if (word < element.rawRecordWords()) return codeWordAt(lane, word - 8);
+  return 128 * (word - element.rawRecordWords()) + 4 * lane;
 }
 /// The slot of bit `bit` of a lane's escape mask (docs/format.md section 6).
 ZIPCCL_HOST_DEVICE constexpr std::uint32_t slotOfMaskBit(std::uint32_t bit) {

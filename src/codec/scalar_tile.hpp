@@ -19,7 +19,7 @@ using BySlot = std::array<std::array<T, kSlots>, kLanes>;
 /// The elements of a tile, taken apart into halves and dealt to lanes and slots (section 4).
 struct TileHalves {
   BySlot<std::uint16_t> upper;
-  BySlot<std::uint16_t> low;  ///< all zero for bf16
+  BySlot<std::uint16_t> low;  ///< all zero for 16-bit datatypes
 };
 
 [[nodiscard]] std::uint32_t encodeTile(TileFormat format, const std::byte* elements,

@@ -13,10 +13,6 @@
 namespace zipccl::codec {
 namespace {
 
-bool isDatatype(Datatype datatype) noexcept {
-  return datatype == Datatype::kBfloat16 || datatype == Datatype::kFloat32;
-}
-
 FrameLayout checkedLayoutWithoutPool(Datatype datatype, Layout layout, std::uint64_t elementCount) {
   expects(isDatatype(datatype), "unknown datatype");
   expects(isValidLayout(datatype, layout), "the datatype does not have this layout");

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,19 +20,31 @@ struct TileFormat {
   Datatype datatype;
   Layout layout;
 
+  [[nodiscard]] constexpr ElementFormat element() const noexcept { return elementFormat(datatype); }
   /// Whether stored low halves go to extra space rather than to the record.
   [[nodiscard]] constexpr bool isNarrow() const noexcept { return layout == Layout::kNarrow; }
-  [[nodiscard]] constexpr bool hasLowHalves() const noexcept {
-    return datatype == Datatype::kFloat32;
-  }
 };
 
+namespace detail {
+
+constexpr std::uint32_t mostEscapes() noexcept {
+  std::uint32_t most = 0;
+  for (const Datatype datatype : kDatatypes) {
+    most = std::max(most, elementFormat(datatype).maxEscapes());
+  }
+  return most;
+}
+
+}  // namespace detail
+
+/// The most escapes, and bytes of raw rest, that a tile of any datatype has.
+inline constexpr std::uint32_t kMaxEscapes = detail::mostEscapes();
 /// The most that a tile's block, its raw rest and narrow low plane, takes of extra space.
-inline constexpr std::uint32_t kMaxBlockBytes = kRawRestBytes + kLowPlaneBytes;
+inline constexpr std::uint32_t kMaxBlockBytes = kMaxEscapes + kLowPlaneBytes;
 
 /// Where the three pieces of a tile are written. No alignment is given.
 struct TileSink {
-  std::byte* record;   ///< the record's bytes, 1408 or 3456, all of which are written
+  std::byte* record;   ///< the record's bytes, all of which are written
   std::byte* block;    ///< room for kMaxBlockBytes; blockBytesOf(descriptor) of them are written
   std::byte* escapes;  ///< room for kMaxEscapes; escapesOf(descriptor) of them are written
 };

@@ -26,6 +26,10 @@ inline constexpr std::uint32_t kMeanMantissaTie6 = 0x3946C3U;
 /// A tile with more values of exponent field 0 than this is smaller with a zero code (section 8).
 inline constexpr std::uint32_t kZeroCodeTieCount = 21;
 
+/// The largest base where exponent fields have 8 bits, as in bf16 and fp32, of which the functions
+/// below are.
+inline constexpr std::uint32_t kMaxWindowBase = elementFormat(Datatype::kBfloat16).maxWindowBase();
+
 namespace detail {
 
 inline constexpr std::uint32_t kFloatMantissaBits = 23;
@@ -77,8 +81,9 @@ inline constexpr double kSigmaTie6 = 1.8141369425605604;
 /// sigma of a centred normal variable over its mean absolute value: sqrt(pi / 2).
 inline constexpr double kSigmaPerMeanAbs = 1.2533141373155003;
 
-/// Bits a value that a coded tile's record takes: sign, seven bits of mantissa, code.
-inline constexpr double kRecordBitsPerValue = 8.0 * kUpperRecordBytes / kTileElements;
+/// Bits a value that a coded tile's record takes in bf16: sign, seven bits of mantissa, code.
+inline constexpr double kRecordBitsPerValue =
+    8.0 * elementFormat(Datatype::kBfloat16).upperRecordBytes() / kTileElements;
 /// Bits a value of a tile's descriptor and its share of the group offset.
 inline constexpr double kMetadataBitsPerValue = 8.0 * (4.0 + 8.0 / kGroupTiles) / kTileElements;
 /// Bits a value that rounding a group's region up to kExtraAlignment costs on average.
@@ -166,6 +171,9 @@ constexpr double coverage(double sigmaFraction, int baseOffset, int windowSize) 
 /// Rounding to bf16 moves values across the octave boundaries as sigma * 2^this would: -log2(1 -
 /// 2^-9).
 inline constexpr double kBf16FractionShift = 0.0028205190623786626;
+
+/// The same for fp16: -log2(1 - 2^-12).
+inline constexpr double kFp16FractionShift = 0.0003522634716290214;
 
 /// The best window's `baseOffset` for 0 <= sigmaFraction < 1 and a `windowSize` of 7 or 6 (section
 /// 3).

@@ -16,16 +16,19 @@ policy::FrameGeometry frameGeometry(codec::Datatype datatype) noexcept {
   constexpr std::uint64_t kOverheadBytes =
       codec::kHeaderBytes + kGroupOffsetBytes + 4 * codec::kSectionAlignment;
 
-  const bool hasLowHalves = datatype == codec::Datatype::kFloat32;
+  const codec::ElementFormat element = codec::elementFormat(datatype);
+  const bool hasLowHalves = element.hasLowHalves;
   policy::FrameGeometry geometry;
   geometry.elementBytes = codec::bytesPerElement(datatype);
   geometry.tileElements = codec::kTileElements;
   geometry.groupElements = std::uint64_t{codec::kTileElements} * codec::kGroupTiles;
   geometry.frameOverheadBytes = kOverheadBytes;
-  geometry.narrowTileBytes = codec::kUpperRecordBytes + kPerTileBytes;
-  geometry.wideTileBytes = hasLowHalves ? codec::kWideRecordBytes + kPerTileBytes : 0;
-  geometry.maxNarrowExtraBytes = codec::kRawRestBytes + (hasLowHalves ? codec::kLowPlaneBytes : 0);
-  geometry.maxWideExtraBytes = hasLowHalves ? codec::kRawRestBytes : 0;
+  geometry.narrowTileBytes = element.recordBytes(codec::Layout::kNarrow) + kPerTileBytes;
+  geometry.wideTileBytes =
+      hasLowHalves ? element.recordBytes(codec::Layout::kWide) + kPerTileBytes : 0;
+  geometry.maxNarrowExtraBytes =
+      element.rawRestBytes() + (hasLowHalves ? codec::kLowPlaneBytes : 0);
+  geometry.maxWideExtraBytes = hasLowHalves ? element.rawRestBytes() : 0;
   geometry.lowPlaneBytes = hasLowHalves ? codec::kLowPlaneBytes : 0;
   geometry.defaultPoolBytes = codec::kDefaultPoolBytesPerTile;
   geometry.poolAlignment = codec::kSectionAlignment;

@@ -54,9 +54,10 @@ __device__ __forceinline__ TilePlace placeOfTile(std::uint32_t* status, std::uin
   const std::uint32_t escapesBefore =
       __reduce_add_sync(kFullWarp, lane < member ? codec::escapesOf(d) : 0U);
   const std::uint32_t escapes = __reduce_add_sync(kFullWarp, codec::escapesOf(d));
-  const bool valid = __all_sync(kFullWarp, codec::isValidDescriptor(d, Element::kHasLow)) != 0;
+  const bool valid = __all_sync(kFullWarp, codec::isValidDescriptor(
+                                               d, codec::elementFormat(Element::kDatatype))) != 0;
   const auto blocksOf = [](unsigned raws, unsigned lows) {
-    return __popc(raws) * codec::kRawRestBytes + __popc(lows) * codec::kLowPlaneBytes;
+    return __popc(raws) * Element::kRawRestBytes + __popc(lows) * codec::kLowPlaneBytes;
   };
   const unsigned below = (1U << member) - 1U;
   const std::uint32_t blocks = blocksOf(rawTiles, lowTiles);
@@ -190,12 +191,12 @@ __device__ __forceinline__ void decodeTile(const FrameView<const std::byte>& f,
   if constexpr (Element::kHasLow) {
     if (codec::hasLow(place.descriptor)) {
       const std::uint64_t lowAt =
-          place.blockAt + (kind == TileKind::kRaw ? codec::kRawRestBytes : 0U);
+          place.blockAt + (kind == TileKind::kRaw ? Element::kRawRestBytes : 0U);
 #pragma unroll
       for (unsigned k = 0; k < 4; ++k) {
         const std::byte* from = Element::kNarrowLow
                                     ? f.extra(lowAt + 512 * k + 16 * lane)
-                                    : record + codec::kLowPlaneAt + 512 * k + 16 * lane;
+                                    : record + Element::kLowPlaneAt + 512 * k + 16 * lane;
         const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
         low[4 * k] = v.x;
         low[4 * k + 1] = v.y;
@@ -219,8 +220,8 @@ __device__ __forceinline__ void decodeTile(const FrameView<const std::byte>& f,
 #pragma unroll
     for (unsigned w = 0; w < 11; ++w) words[w] = stored[w];
 #pragma unroll
-    for (unsigned k = 0; k < codec::kRawRestWords; ++k) {
-      words[11 + k] =
+    for (unsigned k = 0; k < codec::kPairWords - Element::kRawRecordWords; ++k) {
+      words[Element::kRawRecordWords + k] =
           *reinterpret_cast<const std::uint32_t*>(f.extra(place.blockAt + 128 * k + 4 * lane));
     }
     emit(words, low);

@@ -17,13 +17,24 @@ namespace zipccl::gpu {
 
 using PairWords = std::uint32_t[codec::kPairWords];
 
-struct Bfloat16Element {
+/// The numbers of codec::ElementFormat, as kernels take them.
+template <codec::Datatype kOf>
+struct ElementNumbers {
+  static constexpr codec::Datatype kDatatype = kOf;
+  static constexpr unsigned kUpperRecordBytes = codec::elementFormat(kOf).upperRecordBytes();
+  static constexpr unsigned kLowPlaneAt = codec::elementFormat(kOf).lowPlaneAt();
+  static constexpr unsigned kRawRestBytes = codec::elementFormat(kOf).rawRestBytes();
+  static constexpr unsigned kRawRecordWords = codec::elementFormat(kOf).rawRecordWords();
+  static constexpr unsigned kMaxEscapes = codec::elementFormat(kOf).maxEscapes();
+};
+
+struct Bfloat16Element : ElementNumbers<codec::Datatype::kBfloat16> {
   using Unit = unsigned short;  ///< what element alignment allows to load
   static constexpr bool kHasLow = false;
   static constexpr bool kNarrowLow = false;
   static constexpr unsigned kCopies = 4;
   static constexpr unsigned kTileBytes = codec::kTileElements * 2;
-  static constexpr unsigned kRecordBytes = codec::kUpperRecordBytes;
+  static constexpr unsigned kRecordBytes = kUpperRecordBytes;
 
   /// The lane's pair words, from the tile in shared memory.
   __device__ static void loadPairWords(SharedAddress laneSource, PairWords& words) {
@@ -49,14 +60,14 @@ struct Bfloat16Element {
 };
 
 template <bool kWide>
-struct Float32Element {
+struct Float32Element : ElementNumbers<codec::Datatype::kFloat32> {
   using Unit = unsigned;
   static constexpr bool kHasLow = true;
   static constexpr bool kNarrowLow = !kWide;
   static constexpr unsigned kCopies = 8;
   static constexpr unsigned kTileBytes = codec::kTileElements * 4;
   static constexpr unsigned kRecordBytes =
-      kWide ? codec::kWideRecordBytes : codec::kUpperRecordBytes;
+      Float32Element::kUpperRecordBytes + (kWide ? codec::kLowPlaneBytes : 0U);
 
   __device__ static void loadPairWords(SharedAddress laneSource, PairWords& words) {
 #pragma unroll

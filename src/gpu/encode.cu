@@ -41,7 +41,9 @@ constexpr std::uint64_t kUnitsMask = (std::uint64_t{1} << kGroupsShift) - 1;
 static_assert((kGpuMaxElementCount >> (codec::kTileLog2 + codec::kGroupLog2)) <
               (std::uint64_t{1} << (64 - kGroupsShift)));
 static_assert((kGpuMaxElementCount >> codec::kTileLog2) *
-                  (codec::kRawRestBytes + codec::kLowPlaneBytes) / 16 <
+                  (codec::elementFormat(codec::Datatype::kFloat32).rawRestBytes() +
+                   codec::kLowPlaneBytes) /
+                  16 <
               kUnitsMask);
 
 struct EncodeArguments {
@@ -75,13 +77,14 @@ __device__ void encodeTail(const EncodeArguments& a) {
 }
 
 /// A group's region: blocks of tiles in `blocks` order, then escapes (docs/format.md section 7).
+template <typename Element>
 struct GroupNeeds {
   unsigned rawTiles;  ///< a bit a tile
   unsigned lowTiles;  ///< a bit a tile whose low plane goes to extra space
 
   __device__ std::uint32_t blockBytesBefore(unsigned tile) const {
     const unsigned below = (1U << tile) - 1U;
-    return __popc(rawTiles & below) * codec::kRawRestBytes +
+    return __popc(rawTiles & below) * Element::kRawRestBytes +
            __popc(lowTiles & below) * codec::kLowPlaneBytes;
   }
   __device__ std::uint32_t blockBytes() const { return blockBytesBefore(kGroupTiles); }
@@ -128,7 +131,7 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void encodeGrou
     groupBarrier();
 
     const std::uint32_t d = lane < kGroupTiles ? descriptors[part][lane] : 0U;
-    GroupNeeds needs;
+    GroupNeeds<Element> needs;
     needs.rawTiles = __ballot_sync(kFullWarp, kindOf(d) == TileKind::kRaw);
     needs.lowTiles = Element::kNarrowLow ? __ballot_sync(kFullWarp, codec::hasLow(d)) : 0U;
     const std::uint32_t escapesBefore =
@@ -156,10 +159,11 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void encodeGrou
       PairWords words;
       Element::loadPairWords(laneSource, words);
 #pragma unroll
-      for (unsigned k = 0; k < codec::kRawRestWords; ++k) {
-        *reinterpret_cast<std::uint32_t*>(extra(block + 128 * k + 4 * lane)) = words[11 + k];
+      for (unsigned k = 0; k < codec::kPairWords - Element::kRawRecordWords; ++k) {
+        *reinterpret_cast<std::uint32_t*>(extra(block + 128 * k + 4 * lane)) =
+            words[Element::kRawRecordWords + k];
       }
-      block += codec::kRawRestBytes;
+      block += Element::kRawRestBytes;
     }
     if constexpr (Element::kNarrowLow) {
       if (codec::hasLow(t.descriptor)) {

@@ -37,12 +37,14 @@ __device__ __forceinline__ void countEscapes(TileCoding& coding, std::uint32_t l
 }
 
 /// Codes the tile as six + zero if it has the zeros that pay for it; false if not.
+template <typename Element>
 __device__ __forceinline__ bool codeAsSixAndZero(const PairWords& words, const TileScale& scale,
                                                  TileCoding& coding) {
   const std::uint32_t zeros = countZeroExponents(words);
   if (!codec::zeroCodePays((zeros & 0xFFFFU) + (zeros >> 16))) return false;
   coding.kind = codec::TileKind::kSixAndZero;
-  coding.base = sixWindowBase(scale, zeros >> 16);
+  coding.base = codec::sixWindowBase(codec::elementFormat(Element::kDatatype), codec::oddSlots(),
+                                     scale.sums, zeros >> 16);
   codesOfSixAndZero(words, coding.base, coding.codeWords);
   return true;
 }
@@ -55,7 +57,7 @@ __device__ __noinline__ TileCoding reconsider(SharedAddress laneSource, std::uin
   PairWords words;
   Element::loadPairWords(laneSource, words);
   TileCoding six;
-  if (!codeAsSixAndZero(words, scale, six)) return seven;
+  if (!codeAsSixAndZero<Element>(words, scale, six)) return seven;
   countEscapes(six, lanesBelow);
   return six.escapes < seven.escapes ? six : seven;
 }
@@ -91,9 +93,10 @@ __device__ __forceinline__ EncodedTile encodeTile(SharedAddress laneSource, unsi
     plane0 = signMantissaBytes(words);
     plane1 = signMantissaBytes(words + 8);
     const TileScale scale = measureTile(words);
-    if (!scale.manyZeros || !codeAsSixAndZero(words, scale, coding)) {
+    if (!scale.manyZeros || !codeAsSixAndZero<Element>(words, scale, coding)) {
       coding.kind = TileKind::kSeven;
-      coding.base = sevenWindowBase(scale);
+      coding.base = codec::sevenWindowBase(codec::elementFormat(Element::kDatatype),
+                                           codec::oddSlots(), scale.sums);
       codesOfSeven(words, coding.base, coding.codeWords);
     }
     countEscapes(coding, lanesBelow);
@@ -106,7 +109,7 @@ __device__ __forceinline__ EncodedTile encodeTile(SharedAddress laneSource, unsi
     hasLow = __ballot_sync(kFullWarp, Element::anyLow(laneSource)) != 0;
   }
 
-  if (coding.escapes > codec::kMaxEscapes) {
+  if (coding.escapes > Element::kMaxEscapes) {
     PairWords words;
     Element::loadPairWords(laneSource, words);
     coding = {TileKind::kRaw, 0, {words[8], words[9], words[10]}, 0, 0, 0};
@@ -135,7 +138,7 @@ __device__ __forceinline__ EncodedTile encodeTile(SharedAddress laneSource, unsi
       Element::loadLowWords(laneSource, low);
 #pragma unroll
       for (unsigned k = 0; k < 4; ++k) {
-        __stcs(reinterpret_cast<uint4*>(record + codec::kLowPlaneAt + 512 * k) + lane,
+        __stcs(reinterpret_cast<uint4*>(record + Element::kLowPlaneAt + 512 * k) + lane,
                lowPlaneBytes(low, k));
       }
     }

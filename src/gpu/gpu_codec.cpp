@@ -40,6 +40,8 @@ void expectsElements(const void* pointer, const codec::FrameSpec& spec, const ch
 
 void expectsGpuSpec(const codec::FrameSpec& spec) {
   static_cast<void>(codec::checkedLayout(spec));
+  expects(spec.datatype != codec::Datatype::kFloat16,
+          "the GPU codec has no kernels for fp16: use the host codec");
   expects(spec.elementCount <= kGpuMaxElementCount, "the GPU codec takes up to 2^38 elements, not ",
           spec.elementCount);
 }

@@ -27,9 +27,8 @@ __device__ __forceinline__ std::uint32_t addThenMinPair(std::uint32_t pair, std:
 
 /// What the odd slots of a tile tell of its scale, the same in every lane.
 struct TileScale {
-  std::uint32_t meanBits;  ///< mean over measurable lanes of the bit patterns of their sums
-  std::uint32_t lanes;     ///< how many there are
-  bool manyZeros;          ///< enough lanes have one among 8 values to be worth counting them
+  codec::LaneSums sums;
+  bool manyZeros;  ///< enough lanes have one among 8 values to be worth counting them
 };
 
 /// Measures a tile by its odd slots (codec/tile_window.hpp). An odd slot is the upper half of its
@@ -52,40 +51,13 @@ __device__ __forceinline__ TileScale measureTile(const std::uint32_t (&words)[co
   const bool measurable = bits >= 0x00800000U && codec::isMeasurableLane(bits);
   const unsigned lanes = __ballot_sync(kFullWarp, measurable);
   // 32 lanes of 31-bit patterns: five bits of each are dropped, so that their sum is their mean.
-  scale.meanBits = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
-  scale.lanes = __popc(lanes);
+  scale.sums.meanBits = __reduce_add_sync(kFullWarp, measurable ? bits >> 5 : 0U);
+  scale.sums.lanes = __popc(lanes);
   if (lanes != kFullWarp && lanes != 0) {
-    scale.meanBits = static_cast<std::uint32_t>(std::uint64_t{scale.meanBits} * 32U / scale.lanes);
+    scale.sums.meanBits =
+        static_cast<std::uint32_t>(std::uint64_t{scale.sums.meanBits} * 32U / scale.sums.lanes);
   }
   return scale;
-}
-
-__device__ __forceinline__ std::uint32_t clampWindowBase(int base) {
-  return static_cast<std::uint32_t>(min(max(base, 0), static_cast<int>(codec::kMaxWindowBase)));
-}
-
-__device__ __forceinline__ std::uint32_t sevenWindowBase(const TileScale& scale) {
-  return scale.lanes != 0
-             ? clampWindowBase(
-                   static_cast<int>((scale.meanBits + codec::kHalfLaneWindowRounding) >> 23) -
-                   codec::kOctavesBelowHalfLaneSum)
-             : 0;
-}
-
-/// As codec::sixWindowBase; `oddZeros` of the odd slots are zero.
-__device__ __forceinline__ std::uint32_t sixWindowBase(const TileScale& scale,
-                                                       std::uint32_t oddZeros) {
-  if (scale.lanes == 0 || oddZeros >= codec::kTileElements / 2) return 1;
-  const float share = static_cast<float>(scale.lanes * codec::kSlots / 2) /
-                      static_cast<float>(codec::kTileElements / 2 - oddZeros);
-  // The fewer values a lane's sum has, the further the mean of the sums' logarithms falls short: by
-  // 0.07 octaves for each unit of the share.
-  const float raised = fmaxf(share, 1.0F) * (1.0F + 0.06F * fmaxf(share - 1.0F, 0.0F));
-  const float meanOfOthers = __uint_as_float(scale.meanBits) * raised;
-  const std::uint32_t bits = __float_as_uint(meanOfOthers) + codec::kHalfLaneWindowRounding -
-                             codec::kSixWindowRoundingLess;
-  return max(clampWindowBase(static_cast<int>(bits >> 23) - codec::kOctavesBelowHalfLaneSum + 1),
-             1U);
 }
 
 /// Bytes 1 and 3 of a rotated pair word: both exponent fields as a pair.

@@ -93,8 +93,9 @@ TEST_F(BadBytes, IgnoredBytesDoNotMatter) {
       const auto descriptor =
           loadWord<std::uint32_t>(frame.data() + layout.descriptorsAt + 4 * tile);
       const std::uint64_t record = layout.tilesAt + layout.recordBytes * tile;
-      if (kindOf(descriptor) == TileKind::kEmpty) fill(record, record + kUpperRecordBytes);
-      if (!hasLow(descriptor)) fill(record + kUpperRecordBytes, record + layout.recordBytes);
+      const std::uint64_t upperBytes = elementFormat(good.spec.datatype).upperRecordBytes();
+      if (kindOf(descriptor) == TileKind::kEmpty) fill(record, record + upperBytes);
+      if (!hasLow(descriptor)) fill(record + upperBytes, record + layout.recordBytes);
     }
     Bytes output(good.elements.size());
     EXPECT_EQ(decodeFrame(frame, output), DecodeStatus::kOk);
@@ -110,12 +111,13 @@ class Mutations : public BadBytes {
       for (const std::uint64_t poolTiles : {0, 1, 3}) {
         // Three tiles, or with the middle pool nine, so two groups.
         const std::uint64_t tiles = poolTiles == 1 ? 9 : 3;
-        Words words = mixedWords(random_, tiles * kTileElements + random_.below(100));
-        fillWords(random_, Content::kGaussian, LowHalves::kRare,
+        Words words =
+            mixedWords(format.datatype, random_, tiles * kTileElements + random_.below(100));
+        fillWords(format.datatype, random_, Content::kGaussian, LowHalves::kRare,
                   std::span(words).first(2 * kTileElements));
         Base base;
         base.spec = specOf(format, words.size());
-        base.spec.poolBytes = 640 * poolTiles;
+        base.spec.poolBytes = elementFormat(format.datatype).maxEscapes() * poolTiles;
         base.frame = encodeChecked(base.spec, elementsOf(format.datatype, words)).frame;
         bases_.push_back(std::move(base));
       }
@@ -263,7 +265,7 @@ TEST_F(BadBytes, EveryPartOfTheSpecIsCompared) {
   for (const Format& format : kFormats) {
     SCOPED_TRACE(format.name);
     const FrameSpec spec = specOf(format, 2048);
-    const Bytes elements = elementsOf(format.datatype, mixedWords(random_, 2048));
+    const Bytes elements = elementsOf(format.datatype, mixedWords(format.datatype, random_, 2048));
     const Encoded encoded = encodeChecked(spec, elements);
     const auto statusFor = [&](const FrameSpec& expected, std::uint64_t outputBytes) {
       const std::span frame(encoded.frame);
@@ -277,8 +279,8 @@ TEST_F(BadBytes, EveryPartOfTheSpecIsCompared) {
 
     for (int part = 0; part < 4; ++part) {
       other = spec;
-      const bool isFloat32 = spec.datatype == Datatype::kFloat32;
-      if (part == 0) other.datatype = isFloat32 ? Datatype::kBfloat16 : Datatype::kFloat32;
+      const bool isFloat16 = spec.datatype == Datatype::kFloat16;
+      if (part == 0) other.datatype = isFloat16 ? Datatype::kBfloat16 : Datatype::kFloat16;
       if (part == 1) other.layout = spec.layout == Layout::kWide ? Layout::kNarrow : Layout::kWide;
       if (part == 2) other.elementCount += random_.chance(0.5) ? 1 : -1ULL;
       if (part == 3) other.poolBytes += 128;
@@ -290,9 +292,9 @@ TEST_F(BadBytes, EveryPartOfTheSpecIsCompared) {
 }
 
 TEST_F(BadBytes, PartsThatAreMissingComeBeforeTheOutput) {
-  const FrameSpec spec = specOf(kFormats[0], 1024);
+  const FrameSpec spec = specOf(kBfloat16Format, 1024);
   const Encoded encoded =
-      encodeChecked(spec, elementsOf(spec.datatype, wordsWithEscapes(random_, 300)));
+      encodeChecked(spec, elementsOf(spec.datatype, wordsWithEscapes(spec.datatype, random_, 300)));
   const std::span frame(encoded.frame);
   ASSERT_GT(encoded.result.dynamicBytes, 0U);
   const auto staticPart = frame.first(encoded.result.staticBytes);

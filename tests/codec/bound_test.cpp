@@ -53,23 +53,21 @@ TEST_F(Bound, RandomBitsOfEveryCount) {
 }
 
 TEST_F(Bound, AtTheTieOfEscapesAndRaw) {
-  struct Case {
-    std::uint32_t escapes;
-    bool raw;
-  };
-  for (const Case& c : {Case{639, false}, Case{640, false}, Case{641, true}, Case{1024, true}}) {
-    Words words;
-    for (int tile = 0; tile < 20; ++tile) {
-      const Words more = wordsWithEscapes(random_, c.escapes);
-      words.insert(words.end(), more.begin(), more.end());
-    }
-    for (const Format& format : kFormats) {
-      SCOPED_TRACE(::testing::Message() << format << " escapes " << c.escapes);
+  for (const Format& format : kFormats) {
+    const std::uint32_t most = elementFormat(format.datatype).maxEscapes();
+    for (const std::uint32_t escapes : {most - 1, most, most + 1, kTileElements}) {
+      SCOPED_TRACE(::testing::Message() << format << " escapes " << escapes);
+      Words words;
+      for (int tile = 0; tile < 20; ++tile) {
+        const Words more = wordsWithEscapes(format.datatype, random_, escapes);
+        words.insert(words.end(), more.begin(), more.end());
+      }
+      const bool raw = escapes > most;
       const EncodeResult result = roundTripWithPools(format, words);
-      EXPECT_EQ(result.rawTiles, c.raw ? 20U : 0U);
-      EXPECT_EQ(result.escapes, c.raw ? 0U : 20U * c.escapes);
-      // At 639 the regions of the three groups are rounded up to the same.
-      EXPECT_EQ(result.extraBytes, 20U * 640U);
+      EXPECT_EQ(result.rawTiles, raw ? 20U : 0U);
+      EXPECT_EQ(result.escapes, raw ? 0U : 20U * escapes);
+      // With one escape less the regions of the three groups are rounded up to the same.
+      EXPECT_EQ(result.extraBytes, 20U * most);
     }
   }
 }

@@ -23,15 +23,18 @@ using zipccl::testing::GuardedBuffer;
 
 std::uint32_t signBit(Random& random) { return random.chance(0.5) ? 0x80000000U : 0U; }
 
-std::uint32_t wordOf(std::uint32_t exponent, Random& random) {
-  return signBit(random) | exponent << 23 | static_cast<std::uint32_t>(random.below(128)) << 16;
+/// A word of this exponent field, with any sign and mantissa of the upper half.
+std::uint32_t wordOf(const ElementFormat& element, std::uint32_t exponent, Random& random) {
+  const std::uint32_t mantissaBits = 15 - element.exponentBits;
+  const auto mantissa = static_cast<std::uint32_t>(random.below(1U << mantissaBits));
+  return signBit(random) | (exponent << mantissaBits | mantissa) << 16;
 }
 
-std::uint32_t gaussianWord(Random& random, float sigma) {
-  return bfloat16Word(static_cast<float>(random.normal()) * sigma);
+std::uint32_t gaussianWord(Datatype datatype, Random& random, float sigma) {
+  return wordOfNumber(datatype, static_cast<float>(random.normal()) * sigma);
 }
 
-std::uint32_t manyZerosWord(Random& random, float sigma) {
+std::uint32_t manyZerosWord(Datatype datatype, Random& random, float sigma) {
   switch (random.below(8)) {
     case 0:
     case 1:
@@ -39,27 +42,39 @@ std::uint32_t manyZerosWord(Random& random, float sigma) {
     case 2:
       return 0x80000000U;
     case 3:
-      return wordOf(0, random);
+      return wordOf(elementFormat(datatype), 0, random);
     default:
-      return gaussianWord(random, sigma);
+      return gaussianWord(datatype, random, sigma);
   }
 }
 
-std::uint32_t specialWord(Random& random, std::uint32_t edge) {
+std::uint32_t specialWord(const ElementFormat& element, Random& random, std::uint32_t edge) {
   switch (random.below(8)) {
-    case 0:
-      return wordOf(255, random);  // NaN payloads, quiet and signalling, and infinities
+    case 0:  // NaN payloads, quiet and signalling, and infinities
+      return wordOf(element, element.maxExponent(), random);
     case 1:
-      return signBit(random) | 0x7F800000U;
+      return signBit(random) | element.maxExponent() << (31 - element.exponentBits);
     case 2:
       return signBit(random);
     case 3:
-      return wordOf(0, random);
+      return wordOf(element, 0, random);
     default:
-      return wordOf(
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(255, edge + random.below(10))),
-          random);
+      return wordOf(element,
+                    static_cast<std::uint32_t>(
+                        std::min<std::uint64_t>(element.maxExponent(), edge + random.below(10))),
+                    random);
   }
+}
+
+/// A standard deviation for one kind of content: anything from where bf16 is at home, and in fp16
+/// from subnormal numbers to large ones. Where zeros are many, fp16's others stay far above field
+/// 0, which the window would reach otherwise.
+float sigmaFor(Datatype datatype, Content content, Random& random) {
+  if (datatype != Datatype::kFloat16) {
+    return static_cast<float>(std::exp2(40.0 * random.uniform() - 30.0));
+  }
+  const double least = content == Content::kManyZeros ? -5.0 : -20.0;
+  return static_cast<float>(std::exp2(least + (10.0 - least) * random.uniform()));
 }
 
 /// Of the whole frame, from its descriptors: what EncodeResult must say.
@@ -73,7 +88,7 @@ EncodeResult resultFromFrame(const FrameSpec& spec, std::span<const std::byte> f
   result.tiles = spec.elementCount / kTileElements;
   for (std::uint64_t tile = 0; tile < result.tiles; ++tile) {
     const auto descriptor = loadWord<std::uint32_t>(frame.data() + kHeaderBytes + 4 * tile);
-    EXPECT_TRUE(isValidDescriptor(descriptor, spec.datatype == Datatype::kFloat32));
+    EXPECT_TRUE(isValidDescriptor(descriptor, elementFormat(spec.datatype)));
     result.rawTiles += kindOf(descriptor) == TileKind::kRaw ? 1 : 0;
     result.emptyTiles += kindOf(descriptor) == TileKind::kEmpty ? 1 : 0;
     result.zeroCodeTiles += kindOf(descriptor) == TileKind::kSixAndZero ? 1 : 0;
@@ -146,16 +161,35 @@ std::uint32_t bfloat16Word(float value) {
   return (bits + 0x7FFFU + ((bits >> 16) & 1U)) & 0xFFFF0000U;
 }
 
-void fillWords(Random& random, Content content, LowHalves low, std::span<std::uint32_t> words) {
-  const auto sigma = static_cast<float>(std::exp2(40.0 * random.uniform() - 30.0));
-  const auto edge = static_cast<std::uint32_t>(random.below(256));
+std::uint32_t float16Word(float value) {
+  // In units of the last place of a subnormal number, 2^-24; a power of two is exact, and so is
+  // what is left of the number above it.
+  const std::uint32_t sign = std::signbit(value) ? 0x80000000U : 0U;
+  const double magnitude = std::fabs(static_cast<double>(value));
+  if (!(magnitude < 65520.0)) return sign | (std::isnan(value) ? 0x7E000000U : 0x7C000000U);
+  const int exponent = magnitude == 0 ? -14 : std::max(std::ilogb(magnitude), -14);
+  const auto units =
+      static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
+  // The hidden bit adds 1 to the field, and so does a carry of the rounding.
+  return sign | ((static_cast<std::uint32_t>(exponent + 14) << 10) + units) << 16;
+}
+
+std::uint32_t wordOfNumber(Datatype datatype, float value) {
+  return datatype == Datatype::kFloat16 ? float16Word(value) : bfloat16Word(value);
+}
+
+void fillWords(Datatype datatype, Random& random, Content content, LowHalves low,
+               std::span<std::uint32_t> words) {
+  const ElementFormat element = elementFormat(datatype);
+  const float sigma = sigmaFor(datatype, content, random);
+  const auto edge = static_cast<std::uint32_t>(random.below(element.maxExponent() + 1));
   for (std::uint32_t& word : words) {
     switch (content) {
       case Content::kGaussian:
-        word = gaussianWord(random, sigma);
+        word = gaussianWord(datatype, random, sigma);
         break;
       case Content::kManyZeros:
-        word = manyZerosWord(random, sigma);
+        word = manyZerosWord(datatype, random, sigma);
         break;
       case Content::kZero:
         word = 0;
@@ -164,7 +198,7 @@ void fillWords(Random& random, Content content, LowHalves low, std::span<std::ui
         word = static_cast<std::uint32_t>(random()) & 0xFFFF0000U;
         break;
       case Content::kSpecialValues:
-        word = specialWord(random, edge);
+        word = specialWord(element, random, edge);
         break;
     }
     const bool storesLow =
@@ -173,31 +207,35 @@ void fillWords(Random& random, Content content, LowHalves low, std::span<std::ui
   }
 }
 
-Words mixedWords(Random& random, std::uint64_t count) {
+Words mixedWords(Datatype datatype, Random& random, std::uint64_t count) {
   Words words(count);
   std::span<std::uint32_t> rest(words);
   while (!rest.empty()) {
     const std::span<std::uint32_t> tile =
         rest.first(std::min<std::size_t>(kTileElements, rest.size()));
-    fillWords(random, kContents[random.below(std::size(kContents))],
+    fillWords(datatype, random, kContents[random.below(std::size(kContents))],
               kLowHalves[random.below(std::size(kLowHalves))], tile);
     rest = rest.subspan(tile.size());
   }
   return words;
 }
 
-Words wordsWithEscapes(Random& random, std::uint32_t escapes) {
+Words wordsWithEscapes(Datatype datatype, Random& random, std::uint32_t escapes) {
+  const ElementFormat element = elementFormat(datatype);
+  Words words(kTileElements);
   if (escapes == kTileElements) {
-    // Nothing to measure, so the window begins at 0, and every exponent field is 255.
-    Words words(kTileElements);
-    for (std::uint32_t& word : words) word = wordOf(255, random);
+    // Nothing to measure, so the window begins at 0, and every exponent field is the largest.
+    for (std::uint32_t& word : words) word = wordOf(element, element.maxExponent(), random);
     return words;
   }
   // The rest are so near 1 that the window covers them, whatever share of a lane they are.
-  Words words(kTileElements);
+  const std::uint32_t ofOne = element.maxExponent() / 2;
+  const std::uint32_t farFields = ofOne / 3;
   for (std::uint32_t n = 0; n < kTileElements; ++n) {
-    words[n] = n < escapes ? wordOf(1 + static_cast<std::uint32_t>(random.below(60)), random)
-                           : wordOf(126 + static_cast<std::uint32_t>(random.below(2)), random);
+    const std::uint32_t field = n < escapes
+                                    ? 1 + static_cast<std::uint32_t>(random.below(farFields))
+                                    : ofOne - static_cast<std::uint32_t>(random.below(2));
+    words[n] = wordOf(element, field, random);
   }
   for (std::uint32_t n = kTileElements; n > 1; --n) {
     std::swap(words[n - 1], words[random.below(n)]);

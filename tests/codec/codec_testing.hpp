@@ -19,7 +19,7 @@ namespace zipccl::codec::testing {
 
 using Bytes = std::vector<std::byte>;
 
-/// Elements as 32-bit words, upper half on top; a bf16 element is the upper half alone.
+/// Elements as 32-bit words, upper half on top; a 16-bit element is the upper half alone.
 using Words = std::vector<std::uint32_t>;
 
 struct Format {
@@ -27,9 +27,12 @@ struct Format {
   Layout layout;
   const char* name;
 };
-inline constexpr Format kFormats[] = {{Datatype::kBfloat16, Layout::kNarrow, "bf16"},
-                                      {Datatype::kFloat32, Layout::kNarrow, "fp32narrow"},
-                                      {Datatype::kFloat32, Layout::kWide, "fp32wide"}};
+inline constexpr Format kBfloat16Format = {Datatype::kBfloat16, Layout::kNarrow, "bf16"};
+inline constexpr Format kFloat16Format = {Datatype::kFloat16, Layout::kNarrow, "fp16"};
+inline constexpr Format kFloat32Narrow = {Datatype::kFloat32, Layout::kNarrow, "fp32narrow"};
+inline constexpr Format kFloat32Wide = {Datatype::kFloat32, Layout::kWide, "fp32wide"};
+inline constexpr Format kFormats[] = {kBfloat16Format, kFloat16Format, kFloat32Narrow,
+                                      kFloat32Wide};
 std::ostream& operator<<(std::ostream& out, const Format& format);
 
 /// A spec of this format with the default pool.
@@ -52,17 +55,21 @@ inline constexpr Content kContents[] = {Content::kGaussian, Content::kManyZeros,
 enum class LowHalves { kZero, kAny, kRare };
 inline constexpr LowHalves kLowHalves[] = {LowHalves::kZero, LowHalves::kAny, LowHalves::kRare};
 
-/// Fills `words` with one kind of content.
-void fillWords(Random& random, Content content, LowHalves low, std::span<std::uint32_t> words);
+/// Fills `words` with one kind of content of this datatype.
+void fillWords(Datatype datatype, Random& random, Content content, LowHalves low,
+               std::span<std::uint32_t> words);
 
 /// `count` words, every 1024 of another random kind.
-[[nodiscard]] Words mixedWords(Random& random, std::uint64_t count);
+[[nodiscard]] Words mixedWords(Datatype datatype, Random& random, std::uint64_t count);
 
-/// bf16 of `value`, rounded to nearest, ties to even; on top of a zero low half.
+/// The number as an upper half on top of a zero low half, rounded to nearest, ties to even: as fp16
+/// for fp16, else as bf16.
+[[nodiscard]] std::uint32_t wordOfNumber(Datatype datatype, float value);
 [[nodiscard]] std::uint32_t bfloat16Word(float value);
+[[nodiscard]] std::uint32_t float16Word(float value);
 
 /// 1024 words of which exactly `escapes` are escapes where a coded tile is made of them.
-[[nodiscard]] Words wordsWithEscapes(Random& random, std::uint32_t escapes);
+[[nodiscard]] Words wordsWithEscapes(Datatype datatype, Random& random, std::uint32_t escapes);
 
 struct Misalignment {
   std::size_t source = 0;

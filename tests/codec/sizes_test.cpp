@@ -18,6 +18,7 @@ namespace zipccl::codec::testing {
 namespace {
 
 constexpr auto kBf16 = Datatype::kBfloat16;
+constexpr auto kFp16 = Datatype::kFloat16;
 constexpr auto kFp32 = Datatype::kFloat32;
 
 template <typename Function>
@@ -39,6 +40,8 @@ TEST(Sizes, OfFramesFollowTheTableOfSections) {
   EXPECT_EQ(staticBytes({kBf16, Layout::kNarrow, 65, 0, false}), 384U);
   EXPECT_EQ(staticBytes({kBf16, Layout::kNarrow, 1024, 0, false}), 256U + 1408U);
   EXPECT_EQ(staticBytes({kBf16, Layout::kNarrow, 1027, 128, false}), 256U + 1408U + 128U + 128U);
+  EXPECT_EQ(staticBytes({kFp16, Layout::kNarrow, 1, 0, false}), 256U);
+  EXPECT_EQ(staticBytes({kFp16, Layout::kNarrow, 1027, 128, false}), 256U + 1792U + 128U + 128U);
   EXPECT_EQ(staticBytes({kFp32, Layout::kWide, 1024, 0, false}), 256U + 3456U);
   // 32 tiles: 128 bytes of descriptors, 32 of group offsets, rounded up to 128.
   EXPECT_EQ(staticBytes({kFp32, Layout::kNarrow, 32768, 256, false}), 384U + 32U * 1408U + 256U);
@@ -49,11 +52,13 @@ TEST(Sizes, OfFramesFollowTheTableOfSections) {
 
 TEST(Sizes, OfPoolsFollowTheirRules) {
   EXPECT_EQ(maxPoolBytes(kBf16, Layout::kNarrow, 2047), 640U);
+  EXPECT_EQ(maxPoolBytes(kFp16, Layout::kNarrow, 2047), 256U);
   EXPECT_EQ(maxPoolBytes(kFp32, Layout::kNarrow, 2048), 2U * 2688U);
   EXPECT_EQ(maxPoolBytes(kFp32, Layout::kWide, 2048), 2U * 640U);
   EXPECT_EQ(defaultPoolBytes(kBf16, Layout::kNarrow, 1023), 0U);
   EXPECT_EQ(defaultPoolBytes(kBf16, Layout::kNarrow, 1024), 128U);
   EXPECT_EQ(defaultPoolBytes(kBf16, Layout::kNarrow, 64 * 1024), 2304U);
+  EXPECT_EQ(defaultPoolBytes(kFp16, Layout::kNarrow, 64 * 1024), 2304U);
   EXPECT_EQ(steadyPoolBytes(kBf16, Layout::kNarrow, 1 << 20, 0), 0U);
   EXPECT_EQ(steadyPoolBytes(kBf16, Layout::kNarrow, 1 << 20, 16), 128U);
   EXPECT_EQ(steadyPoolBytes(kBf16, Layout::kNarrow, 1 << 20, 64000), 65024U);
@@ -85,6 +90,7 @@ TEST(Sizes, RejectsWhatIsNoSpec) {
       },
       "2^40");
   expectInvalidArgument([&] { (void)staticBytes({kBf16, Layout::kWide, 1, 0, false}); }, "layout");
+  expectInvalidArgument([&] { (void)staticBytes({kFp16, Layout::kWide, 1, 0, false}); }, "layout");
   expectInvalidArgument(
       [&] {
         (void)staticBytes({kFp32, static_cast<Layout>(2), 1, 0, false});
@@ -92,7 +98,7 @@ TEST(Sizes, RejectsWhatIsNoSpec) {
       "layout");
   expectInvalidArgument(
       [&] {
-        (void)staticBytes({static_cast<Datatype>(2), Layout::kNarrow, 1, 0, false});
+        (void)staticBytes({static_cast<Datatype>(4), Layout::kNarrow, 1, 0, false});
       },
       "datatype");
   expectInvalidArgument(

@@ -566,10 +566,28 @@ TEST(TheoryFigures, CostOfAMeanThatCountsTheZeros) {
 }
 
 TEST(TheoryFigures, ATileBreaksEvenWithItsRawFormAt640Escapes) {
-  const double share = double{kMaxEscapes} / kTileElements;
+  const double share = double{elementFormat(Datatype::kBfloat16).maxEscapes()} / kTileElements;
   EXPECT_DOUBLE_EQ(share, 0.625);
   EXPECT_DOUBLE_EQ(kRecordBitsPerValue + 8.0 * share, 16.0);
   EXPECT_DOUBLE_EQ(kRecordBitsPerValue + 8.0, 19.0);
+}
+
+TEST(TheoryFigures, Fp16CostsThreeBitsMoreAndBreaksEvenAt256Escapes) {
+  const ElementFormat element = elementFormat(Datatype::kFloat16);
+  const double recordBits = 8.0 * element.upperRecordBytes() / kTileElements;
+  EXPECT_DOUBLE_EQ(recordBits, kRecordBitsPerValue + 3);
+  const double share = double{element.maxEscapes()} / kTileElements;
+  EXPECT_DOUBLE_EQ(share, 0.25);
+  EXPECT_DOUBLE_EQ(recordBits + 8.0 * share, 16.0);
+  EXPECT_DOUBLE_EQ(kFp16FractionShift, -std::log2(1.0 - std::exp2(-12)));
+  const Spread lost = overOctave([](double f) { return 1 - bestShare(sortedProbabilities(f), 7); });
+  EXPECT_NEAR(recordBits + 8 * lost.average, 14.20, 0.005);
+  EXPECT_NEAR(recordBits + 8 * lost.most, 14.24, 0.005);
+  const double metadataAndPadding = kMetadataBitsPerValue + kPaddingBitsPerValue;
+  EXPECT_NEAR(recordBits + 8 * lost.average + metadataAndPadding, 14.24, 0.005);
+  EXPECT_NEAR(recordBits + 8 * lost.most + metadataAndPadding, 14.29, 0.005);
+  EXPECT_NEAR(recordBits + kMetadataBitsPerValue + 8.0 * kDefaultPoolBytesPerTile / kTileElements,
+              14.32, 0.005);
 }
 
 TEST(TheoryFigures, DefaultPoolHoldsAGaussianOfAnySigma) {

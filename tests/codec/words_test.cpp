@@ -25,7 +25,7 @@ class Float32Words : public zipccl::testing::SeededTest {
       Words words(std::min(kChunkWords, kWordCount - done));
       fill(std::span(words));
       const Bytes elements = elementsOf(Datatype::kFloat32, words);
-      for (const Format& format : {kFormats[1], kFormats[2]}) {
+      for (const Format& format : {kFloat32Narrow, kFloat32Wide}) {
         FrameSpec spec = specOf(format, words.size());
         const std::uint64_t most = maxPoolBytes(spec.datatype, spec.layout, words.size());
         spec.poolBytes = random_.below(most / kSectionAlignment + 1) * kSectionAlignment;
@@ -50,7 +50,8 @@ TEST_F(Float32Words, Special) {
       const std::size_t run = std::min<std::size_t>(1 + random_.below(2500), words.size() - first);
       const Content content =
           random_.chance(0.6) ? Content::kSpecialValues : kContents[random_.below(5)];
-      fillWords(random_, content, kLowHalves[random_.below(3)], words.subspan(first, run));
+      fillWords(Datatype::kFloat32, random_, content, kLowHalves[random_.below(3)],
+                words.subspan(first, run));
       first += run;
     }
   });

@@ -31,7 +31,7 @@ using codec::TileKind;
 constexpr std::uint64_t kGoldenSeed = 0x5A43434C;
 constexpr std::uint32_t kTile = codec::kTileElements;
 
-// Words: 32 bits an element, whose upper half is the bf16 element.
+// Words: 32 bits an element, whose upper half is the bf16 or fp16 element.
 
 using Words = std::vector<std::uint32_t>;
 
@@ -39,66 +39,106 @@ std::uint32_t below(Random& random, std::uint32_t bound) {
   return static_cast<std::uint32_t>(random.below(bound));
 }
 
+/// The number with these bits, below 2^16, cut to an upper half.
+std::uint32_t cutToUpperHalf(Datatype datatype, std::uint32_t floatBits) {
+  if (datatype != Datatype::kFloat16) return floatBits & 0xFFFF0000U;
+  constexpr std::uint32_t kBiasDifference = 127 - 15;
+  const std::uint32_t field = floatBits >> 23 & 0xFFU;
+  const std::uint32_t significand = (floatBits & 0x7FFFFFU) | 0x800000U;
+  std::uint32_t magnitude = 0;
+  if (field > kBiasDifference) {
+    magnitude = ((floatBits & 0x7FFFFFFFU) - (kBiasDifference << 23)) >> 13;
+  } else if (field > kBiasDifference - 11) {
+    magnitude = significand >> (kBiasDifference + 14 - field);
+  }
+  return (floatBits & 0x80000000U) | magnitude << 16;
+}
+
 /// Close to Gaussian with a standard deviation of 2^log2Sigma, from integers alone: a sum of twelve
-/// uniform numbers, which a float holds exactly, cut to bf16.
-std::uint32_t bellWord(Random& random, int log2Sigma) {
+/// uniform numbers, which a float holds exactly, cut to the datatype's upper half.
+std::uint32_t bellWord(Datatype datatype, Random& random, int log2Sigma) {
   std::int32_t sum = -6 * 65536;
   for (int i = 0; i < 12; ++i) sum += static_cast<std::int32_t>(below(random, 65536));
   const auto scale = std::bit_cast<float>(static_cast<std::uint32_t>(127 + log2Sigma - 16) << 23);
-  return std::bit_cast<std::uint32_t>(static_cast<float>(sum) * scale) & 0xFFFF0000U;
+  return cutToUpperHalf(datatype, std::bit_cast<std::uint32_t>(static_cast<float>(sum) * scale));
 }
 
-std::uint32_t wordOf(Random& random, std::uint32_t exponent) {
-  return below(random, 2) << 31 | exponent << 23 | below(random, 128) << 16;
-}
+/// What tiles of one datatype are made of.
+class Tiles {
+ public:
+  Tiles(Datatype datatype, Random& random)
+      : datatype_(datatype), element_(codec::elementFormat(datatype)), random_(random) {}
 
-Words bellTile(Random& random) {
-  const int log2Sigma = static_cast<int>(below(random, 40)) - 30;
-  Words words(kTile);
-  for (std::uint32_t& word : words) word = bellWord(random, log2Sigma);
-  return words;
-}
-
-/// A third zeros of both signs, a few subnormals.
-Words zeroRichTile(Random& random) {
-  Words words = bellTile(random);
-  for (std::uint32_t& word : words) {
-    const std::uint32_t choice = below(random, 32);
-    if (choice < 9) word = 0;
-    if (choice == 9) word = 0x80000000U;
-    if (choice == 10) word = wordOf(random, 0);
+  /// Of a standard deviation that is a normal number.
+  [[nodiscard]] Words bell() const {
+    const bool isFloat16 = datatype_ == Datatype::kFloat16;
+    return bellOf(isFloat16 ? static_cast<int>(below(random_, 13)) - 5
+                            : static_cast<int>(below(random_, 40)) - 30);
   }
-  return words;
-}
-
-Words emptyTile(Random&) { return Words(kTile, 0); }
-
-Words rawTile(Random& random) {
-  Words words(kTile);
-  for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random()) & 0xFFFF0000U;
-  return words;
-}
-
-/// NaN payloads, infinities, zeros and subnormals among values near 1.
-Words specialTile(Random& random) {
-  Words words(kTile);
-  for (std::uint32_t& word : words) {
-    const std::uint32_t choice = below(random, 16);
-    word = wordOf(random, choice == 0 ? 255 : choice == 1 ? 0 : 118 + below(random, 12));
-    if (choice == 2) word = 0x7F800000U;
+  [[nodiscard]] Words bellOf(int log2Sigma) const {
+    Words words(kTile);
+    for (std::uint32_t& word : words) word = bellWord(datatype_, random_, log2Sigma);
+    return words;
   }
-  return words;
-}
 
-/// Exactly `escapes` values far below all others, which are near 1.
-Words tileWithEscapes(Random& random, std::uint32_t escapes) {
-  Words words(kTile);
-  for (std::uint32_t n = 0; n < kTile; ++n) {
-    words[n] = wordOf(random, n < escapes ? 1 + below(random, 60) : 126 + below(random, 2));
+  /// A third zeros of both signs, a few subnormals.
+  [[nodiscard]] Words zeroRich() const {
+    Words words = bell();
+    for (std::uint32_t& word : words) {
+      const std::uint32_t choice = below(random_, 32);
+      if (choice < 9) word = 0;
+      if (choice == 9) word = 0x80000000U;
+      if (choice == 10) word = wordOf(0);
+    }
+    return words;
   }
-  for (std::uint32_t n = kTile; n > 1; --n) std::swap(words[n - 1], words[below(random, n)]);
-  return words;
-}
+
+  [[nodiscard]] Words raw() const {
+    Words words(kTile);
+    for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random_()) & 0xFFFF0000U;
+    return words;
+  }
+
+  /// NaN payloads, infinities, zeros and subnormals among values near 1.
+  [[nodiscard]] Words special() const {
+    Words words(kTile);
+    for (std::uint32_t& word : words) {
+      const std::uint32_t choice = below(random_, 16);
+      word = wordOf(choice == 0   ? element_.maxExponent()
+                    : choice == 1 ? 0
+                                  : fieldOfOne() - 9 + below(random_, 12));
+      if (choice == 2) word = element_.maxExponent() << (31 - element_.exponentBits);
+    }
+    return words;
+  }
+
+  /// Exactly `escapes` values far below all others, which are near 1.
+  [[nodiscard]] Words withEscapes(std::uint32_t escapes) const {
+    const std::uint32_t farFields = (fieldOfOne() - 7) / 2;
+    Words words(kTile);
+    for (std::uint32_t n = 0; n < kTile; ++n) {
+      words[n] = wordOf(n < escapes ? 1 + below(random_, farFields)
+                                    : fieldOfOne() - 1 + below(random_, 2));
+    }
+    for (std::uint32_t n = kTile; n > 1; --n) std::swap(words[n - 1], words[below(random_, n)]);
+    return words;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t fieldOfOne() const { return element_.maxExponent() / 2; }
+
+  [[nodiscard]] std::uint32_t wordOf(std::uint32_t exponent) const {
+    const std::uint32_t mantissaBits = 15 - element_.exponentBits;
+    const std::uint32_t sign = below(random_, 2) << 31;
+    return sign | (exponent << mantissaBits | below(random_, 1U << mantissaBits)) << 16;
+  }
+
+  Datatype datatype_;
+  codec::ElementFormat element_;
+  Random& random_;
+};
+
+Words emptyTile() { return Words(kTile, 0); }
 
 /// Random bits, and -0.0 in the middle, whose zero byte tells every tool that the file is not text.
 Words tailOf(Random& random, std::size_t count) {
@@ -123,8 +163,8 @@ Bytes elementsOf(Datatype datatype, const Words& words) {
   const std::uint64_t elementBytes = codec::elementBytes(datatype);
   Bytes elements(words.size() * elementBytes);
   for (std::size_t n = 0; n < words.size(); ++n) {
-    // A little-endian machine: the upper half is what bf16 keeps.
-    const std::uint32_t word = datatype == Datatype::kFloat32 ? words[n] : words[n] >> 16;
+    // A little-endian machine: a 16-bit element is the upper half.
+    const std::uint32_t word = elementBytes == 4 ? words[n] : words[n] >> 16;
     std::memcpy(elements.data() + n * elementBytes, &word, elementBytes);
   }
   return elements;
@@ -159,12 +199,34 @@ Frame encodeBf16(std::string name, const Words& words, std::uint64_t poolBytes =
                      checksum);
 }
 
-void addGroups(Random& random, std::vector<Frame>& all) {
-  // Nine tiles, so two groups; the first region holds about 2 KB.
-  const Words words =
-      join({bellTile(random), rawTile(random), emptyTile(random), zeroRichTile(random),
-            specialTile(random), tileWithEscapes(random, 300), bellTile(random), rawTile(random),
-            bellTile(random), tailOf(random, 3)});
+Frame encodeFp16(std::string name, const Words& words, std::uint64_t poolBytes = kDefaultPool,
+                 bool checksum = false) {
+  return encodeFrame(std::move(name), Datatype::kFloat16, Layout::kNarrow, words, poolBytes,
+                     checksum);
+}
+
+/// Nine tiles, so two groups.
+Words groupsOf(const Tiles& tiles, Random& random, std::uint32_t escapes) {
+  return join({tiles.bell(), tiles.raw(), emptyTile(), tiles.zeroRich(), tiles.special(),
+               tiles.withEscapes(escapes), tiles.bell(), tiles.raw(), tiles.bell(),
+               tailOf(random, 3)});
+}
+
+void addBfloat16(Random& random, std::vector<Frame>& all) {
+  const Tiles tiles(Datatype::kBfloat16, random);
+  all.push_back(encodeBf16("bf16_nothing", {}, 0, true));
+  all.push_back(encodeBf16("bf16_one_element", tailOf(random, 1)));
+  all.push_back(encodeBf16("bf16_tail", tailOf(random, 67), 0, true));
+  all.push_back(encodeBf16("bf16_seven", tiles.bell()));
+  all.push_back(encodeBf16("bf16_six_and_zero", tiles.zeroRich()));
+  all.push_back(encodeBf16("bf16_empty", join({emptyTile(), tailOf(random, 1)})));
+  all.push_back(encodeBf16("bf16_raw", tiles.raw(), kLargestPool));
+  all.push_back(encodeBf16("bf16_special", join({tiles.special(), tailOf(random, 5)})));
+  all.push_back(encodeBf16("bf16_640_escapes", tiles.withEscapes(640)));
+  all.push_back(encodeBf16("bf16_641_escapes", tiles.withEscapes(641)));
+
+  // The first region holds about 2 KB.
+  const Words words = groupsOf(tiles, random, 300);
   const codec::ApplicationWords application = {random(), random(), random(), random()};
   const auto add = [&](const char* name, std::uint64_t poolBytes, bool checksum) {
     all.push_back(encodeFrame(name, Datatype::kBfloat16, Layout::kNarrow, words, poolBytes,
@@ -176,11 +238,26 @@ void addGroups(Random& random, std::vector<Frame>& all) {
   add("bf16_groups_pool_largest", kLargestPool, true);
 }
 
+void addFloat16(Random& random, std::vector<Frame>& all) {
+  const Tiles tiles(Datatype::kFloat16, random);
+  all.push_back(encodeFp16("fp16_nothing", {}, 0, true));
+  all.push_back(encodeFp16("fp16_tail", tailOf(random, 67), 0, true));
+  all.push_back(encodeFp16("fp16_seven", tiles.bell()));
+  all.push_back(encodeFp16("fp16_subnormal", tiles.bellOf(-17)));
+  all.push_back(encodeFp16("fp16_six_and_zero", tiles.zeroRich()));
+  all.push_back(encodeFp16("fp16_empty", join({emptyTile(), tailOf(random, 1)}), 0));
+  all.push_back(encodeFp16("fp16_raw", tiles.raw(), kLargestPool));
+  all.push_back(encodeFp16("fp16_special", join({tiles.special(), tailOf(random, 5)})));
+  all.push_back(encodeFp16("fp16_256_escapes", tiles.withEscapes(256)));
+  all.push_back(encodeFp16("fp16_257_escapes", tiles.withEscapes(257)));
+  all.push_back(encodeFp16("fp16_groups", groupsOf(tiles, random, 200), 512, true));
+}
+
 void addFloat32(Random& random, std::vector<Frame>& all) {
-  const Words words =
-      join({bellTile(random), withLowHalves(random, zeroRichTile(random)),
-            withLowHalves(random, emptyTile(random)), withLowHalves(random, rawTile(random)),
-            rawTile(random), tailOf(random, 2)});
+  const Tiles tiles(Datatype::kFloat32, random);
+  const Words words = join({tiles.bell(), withLowHalves(random, tiles.zeroRich()),
+                            withLowHalves(random, emptyTile()), withLowHalves(random, tiles.raw()),
+                            tiles.raw(), tailOf(random, 2)});
   for (const bool checksum : {false, true}) {
     for (const Layout layout : {Layout::kNarrow, Layout::kWide}) {
       const bool wide = layout == Layout::kWide;
@@ -198,18 +275,9 @@ void addFloat32(Random& random, std::vector<Frame>& all) {
 
 std::vector<Frame> frames(Random& random) {
   std::vector<Frame> all;
-  all.push_back(encodeBf16("bf16_nothing", {}, 0, true));
-  all.push_back(encodeBf16("bf16_one_element", tailOf(random, 1)));
-  all.push_back(encodeBf16("bf16_tail", tailOf(random, 67), 0, true));
-  all.push_back(encodeBf16("bf16_seven", bellTile(random)));
-  all.push_back(encodeBf16("bf16_six_and_zero", zeroRichTile(random)));
-  all.push_back(encodeBf16("bf16_empty", join({emptyTile(random), tailOf(random, 1)})));
-  all.push_back(encodeBf16("bf16_raw", rawTile(random), kLargestPool));
-  all.push_back(encodeBf16("bf16_special", join({specialTile(random), tailOf(random, 5)})));
-  all.push_back(encodeBf16("bf16_640_escapes", tileWithEscapes(random, 640)));
-  all.push_back(encodeBf16("bf16_641_escapes", tileWithEscapes(random, 641)));
-  addGroups(random, all);
+  addBfloat16(random, all);
   addFloat32(random, all);
+  addFloat16(random, all);
   all.push_back(workedExample());
   return all;
 }
@@ -280,24 +348,36 @@ constexpr std::uint64_t kGroupOffsetAt = 136;
 constexpr std::uint64_t kRecordAt = 256;
 
 /// The frames of which the faults are made: each is small and has what its faults need.
-struct Bases {
+class Bases {
+ private:
+  Tiles bf16Tiles_;
+  Tiles fp16Tiles_;
+
+ public:
   explicit Bases(Random& random)
-      : tail(encodeBf16("tail", tailOf(random, 3))),
+      : bf16Tiles_(Datatype::kBfloat16, random),
+        fp16Tiles_(Datatype::kFloat16, random),
+        tail(encodeBf16("tail", tailOf(random, 3))),
         fp32Tail(
             encodeFrame("fp32_tail", Datatype::kFloat32, Layout::kNarrow, tailOf(random, 3), 0)),
-        coded(encodeBf16("coded", tileWithEscapes(random, 20))),
-        codedWithoutPool(encodeBf16("coded", tileWithEscapes(random, 20), 0)),
-        codedWithoutEscapes(encodeBf16("coded", tileWithEscapes(random, 0), 0)),
-        zeroRich(encodeBf16("zero_rich", zeroRichTile(random))),
-        empty(encodeBf16("empty", emptyTile(random), 0)),
-        raw(encodeBf16("raw", rawTile(random), 0)),
-        checked(encodeBf16("checked", tileWithEscapes(random, 20), 0, true)),
+        coded(encodeBf16("coded", bf16Tiles_.withEscapes(20))),
+        codedWithoutPool(encodeBf16("coded", bf16Tiles_.withEscapes(20), 0)),
+        codedWithoutEscapes(encodeBf16("coded", bf16Tiles_.withEscapes(0), 0)),
+        zeroRich(encodeBf16("zero_rich", bf16Tiles_.zeroRich())),
+        empty(encodeBf16("empty", emptyTile(), 0)),
+        raw(encodeBf16("raw", bf16Tiles_.raw(), 0)),
+        checked(encodeBf16("checked", bf16Tiles_.withEscapes(20), 0, true)),
         checkedTail(encodeBf16("checked", tailOf(random, 3), 0, true)),
         fp32Raw(encodeFrame("fp32_raw", Datatype::kFloat32, Layout::kNarrow,
-                            withLowHalves(random, rawTile(random)), 0)) {}
+                            withLowHalves(random, bf16Tiles_.raw()), 0)),
+        fp16Tail(encodeFp16("fp16_tail", tailOf(random, 3))),
+        fp16Coded(encodeFp16("fp16_coded", fp16Tiles_.withEscapes(20))),
+        fp16Empty(encodeFp16("fp16_empty", emptyTile(), 0)),
+        fp16Raw(encodeFp16("fp16_raw", fp16Tiles_.raw(), 0)),
+        fp16Checked(encodeFp16("fp16_checked", fp16Tiles_.withEscapes(20), 0, true)) {}
 
   Frame tail, fp32Tail, coded, codedWithoutPool, codedWithoutEscapes, zeroRich, empty, raw, checked,
-      checkedTail, fp32Raw;
+      checkedTail, fp32Raw, fp16Tail, fp16Coded, fp16Empty, fp16Raw, fp16Checked;
 };
 
 class FaultList {
@@ -322,6 +402,8 @@ void addTruncated(const Bases& bases, FaultList& list) {
   list.add(kStatus, "truncated_to_static_part", Edit(bases.codedWithoutPool).cut(32));
   list.add(kStatus, "truncated_dynamic_part", Edit(bases.codedWithoutPool).cut(1));
   list.add(kStatus, "truncated_low_plane", Edit(bases.fp32Raw).cut(1));
+  list.add(kStatus, "truncated_fine_plane", Edit(bases.fp16Empty).cut(1));
+  list.add(kStatus, "truncated_raw_rest_of_fp16", Edit(bases.fp16Raw).cut(1));
   // A header may promise much more than there is.
   list.add(kStatus, "truncated_far", Edit(bases.tail).set(kElementCountAt, 1ULL << 40));
 }
@@ -335,10 +417,12 @@ void addBadKind(const Bases& bases, FaultList& list) {
   list.add(DecodeStatus::kUnsupportedCodec, "codec_0", Edit(bases.tail).setByte(kCodecAt, 0));
   list.add(DecodeStatus::kUnsupportedCodec, "codec_2", Edit(bases.tail).setByte(kCodecAt, 2));
   list.add(DecodeStatus::kBadDatatype, "datatype_0", Edit(bases.tail).setByte(kDatatypeAt, 0));
-  list.add(DecodeStatus::kBadDatatype, "datatype_2", Edit(bases.tail).setByte(kDatatypeAt, 2));
   list.add(DecodeStatus::kBadDatatype, "datatype_4", Edit(bases.tail).setByte(kDatatypeAt, 4));
+  list.add(DecodeStatus::kBadDatatype, "datatype_255", Edit(bases.tail).setByte(kDatatypeAt, 255));
   list.add(DecodeStatus::kBadLayout, "layout_2", Edit(bases.fp32Tail).setByte(kLayoutAt, 2));
   list.add(DecodeStatus::kBadLayout, "layout_wide_bf16", Edit(bases.tail).setByte(kLayoutAt, 1));
+  list.add(DecodeStatus::kBadLayout, "layout_wide_fp16",
+           Edit(bases.fp16Tail).setByte(kLayoutAt, 1));
   list.add(DecodeStatus::kBadTileSize, "tile_log2_11", Edit(bases.tail).setByte(kTileLog2At, 11));
   list.add(DecodeStatus::kBadTileSize, "group_log2_4", Edit(bases.tail).setByte(kGroupLog2At, 4));
 }
@@ -363,6 +447,8 @@ void addBadSizes(const Bases& bases, FaultList& list) {
            Edit(bases.coded).set(kPoolBytesAt, std::uint64_t{64}));
   list.add(DecodeStatus::kBadPoolBytes, "pool_above_limit",
            Edit(bases.coded).set(kPoolBytesAt, std::uint64_t{768}));
+  list.add(DecodeStatus::kBadPoolBytes, "pool_above_limit_of_fp16",
+           Edit(bases.fp16Coded).set(kPoolBytesAt, std::uint64_t{384}));
   list.add(DecodeStatus::kBadPoolBytes, "pool_largest",
            Edit(bases.coded).set(kPoolBytesAt, ~127ULL));
   list.add(DecodeStatus::kBadPoolBytes, "pool_without_tiles",
@@ -371,6 +457,8 @@ void addBadSizes(const Bases& bases, FaultList& list) {
            Edit(bases.coded).set(kExtraBytesAt, std::uint64_t{24}));
   list.add(DecodeStatus::kBadExtraBytes, "extra_above_limit",
            Edit(bases.coded).set(kExtraBytesAt, std::uint64_t{656}));
+  list.add(DecodeStatus::kBadExtraBytes, "extra_above_limit_of_fp16",
+           Edit(bases.fp16Coded).set(kExtraBytesAt, std::uint64_t{272}));
   list.add(DecodeStatus::kBadExtraBytes, "extra_largest",
            Edit(bases.coded).set(kExtraBytesAt, ~15ULL));
 }
@@ -390,6 +478,10 @@ void addBadDescriptors(const Bases& bases, FaultList& list) {
   list.add(kStatus, "descriptor_65535_escapes",
            Edit(bases.coded).set(kDescriptorAt + 2, std::uint16_t{65535}));
   list.add(kStatus, "descriptor_low_of_bf16", Edit(bases.coded).flipBit(kDescriptorAt + 1, 2));
+  list.add(kStatus, "descriptor_low_of_fp16", Edit(bases.fp16Coded).flipBit(kDescriptorAt + 1, 2));
+  list.add(kStatus, "descriptor_base_26_of_fp16", Edit(bases.fp16Coded).setByte(kDescriptorAt, 26));
+  list.add(kStatus, "descriptor_257_escapes_of_fp16",
+           Edit(bases.fp16Coded).set(kDescriptorAt + 2, std::uint16_t{257}));
 }
 
 void addBadOffsets(const Bases& bases, FaultList& list) {
@@ -403,6 +495,7 @@ void addBadOffsets(const Bases& bases, FaultList& list) {
   list.add(kStatus, "offset_wraps_around", offset(bases.coded, ~15ULL));
   list.add(kStatus, "offset_of_raw_outside", offset(bases.raw, 16));
   list.add(kStatus, "offset_of_low_outside", offset(bases.fp32Raw, 16));
+  list.add(kStatus, "offset_of_fp16_raw_outside", offset(bases.fp16Raw, 16));
   list.add(kStatus, "offset_without_need", offset(bases.empty, 16));
   list.add(kStatus, "region_without_extra", Edit(bases.coded).set(kExtraBytesAt, std::uint64_t{0}));
 }
@@ -420,10 +513,18 @@ void addBadContent(const Bases& bases, FaultList& list) {
     }
     return edit;
   }());
+  list.add(kCount, "escapes_one_less_of_fp16",
+           Edit(bases.fp16Coded).addTo32(kDescriptorAt, 0U - oneEscape));
   const auto kChecksum = DecodeStatus::kChecksumMismatch;
   list.add(kChecksum, "checksum_flipped", Edit(bases.checked).flipBit(kChecksumAt, 0));
   list.add(kChecksum, "mantissa_flipped", Edit(bases.checked).flipBit(kRecordAt + 1023, 1));
   list.add(kChecksum, "tail_flipped", Edit(bases.checkedTail).flipBit(133, 7));
+  list.add(kChecksum, "fine_bit_flipped",
+           Edit(bases.fp16Checked).flipBit(kRecordAt + codec::kFinePlaneAt + 383, 7));
+  // The same bits as another datatype, and with a zero behind them that is no element.
+  list.add(kChecksum, "datatype_of_tail_changed", Edit(bases.checkedTail).setByte(kDatatypeAt, 2));
+  list.add(kChecksum, "element_count_of_tail_changed",
+           Edit(bases.checkedTail).set(kElementCountAt, std::uint64_t{4}));
 }
 
 /// Two faults, of which the one that is named first decides.

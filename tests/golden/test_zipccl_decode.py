@@ -22,10 +22,15 @@ from zipccl_decode import decode
 
 SEED = int(os.environ.get("ZIPCCL_TEST_SEED") or time.time_ns() % (1 << 32))
 
-BF16, FP32 = 1, 3
+BF16, FP16, FP32 = 1, 2, 3
 NARROW, WIDE = 0, 1
 SEVEN, SIX_ZERO, EMPTY, RAW = 0, 1, 2, 3
-SHAPES = ((BF16, NARROW), (FP32, NARROW), (FP32, WIDE))
+SHAPES = ((BF16, NARROW), (FP16, NARROW), (FP32, NARROW), (FP32, WIDE))
+
+EXPONENT_BITS = {BF16: 8, FP16: 5, FP32: 8}
+RECORD_BYTES = {BF16: 1408, FP16: 1792, FP32: 1408}  # without a low plane
+MOST_ESCAPES = {BF16: 640, FP16: 256, FP32: 640}     # as many bytes as the raw rest has
+MOST_BASE = {BF16: 249, FP16: 25, FP32: 249}
 
 
 def setUpModule():
@@ -66,15 +71,17 @@ def randomTile(rng, kind, datatype, escapes=None):
     elif kind == RAW:
         uppers = [rng.getrandbits(16) for _ in range(1024)]
     else:
-        base = rng.choice((0, 1, 119, 121, 248, 249, rng.randrange(250)))
+        most, mostBase, bits = MOST_ESCAPES[datatype], MOST_BASE[datatype], EXPONENT_BITS[datatype]
+        base = rng.choice((0, 1, mostBase - 1, mostBase, rng.randrange(mostBase + 1)))
         named = [base + c for c in range(6)] + [base + 6 if kind == SEVEN else 0]
-        unnamed = [e for e in range(256) if e not in named]
+        unnamed = [e for e in range(1 << bits) if e not in named]
         if escapes is None:
-            escapes = rng.choice((0, 1, 15, 16, 17, 640, rng.randrange(641)))
+            escapes = rng.choice((0, 1, 15, 16, 17, most, rng.randrange(most + 1)))
         exponents = [rng.choice(named) for _ in range(1024)]
         for n in rng.sample(range(1024), escapes):
             exponents[n] = rng.choice(unnamed)
-        uppers = [rng.getrandbits(1) << 15 | e << 7 | rng.getrandbits(7) for e in exponents]
+        uppers = [rng.getrandbits(1) << 15 | e << 15 - bits | rng.getrandbits(15 - bits)
+                  for e in exponents]
     lows, storeLows = None, False
     if datatype == FP32:
         lowKind = rng.choice(("none", "zeros stored", "some", "all"))
@@ -89,7 +96,7 @@ def randomTile(rng, kind, datatype, escapes=None):
 
 def slots(datatype, values):
     """values[element] as [lane][slot]."""
-    if datatype == BF16:
+    if datatype != FP32:
         return [[values[256 * (i // 8) + 8 * l + i % 8] for i in range(32)] for l in range(32)]
     return [[values[128 * (i // 4) + 4 * l + i % 4] for i in range(32)] for l in range(32)]
 
@@ -102,34 +109,51 @@ def put(buffer, at, form, *values):
     struct.pack_into("<" + form, buffer, at, *values)
 
 
-def encodeWindow(record, tile, lanes, rng):
-    """Fills the two planes of a seven or six+zero tile and collects its escapes."""
+def exponentOf(datatype, upper):
+    """Bits 14..7 of a bf16 or of the upper half of an fp32, bits 14..10 of an fp16."""
+    return upper >> 10 & 0x1F if datatype == FP16 else upper >> 7 & 0xFF
+
+
+def packThreeBits(record, at, l, pairs):
+    """The three words of lane l in the plane at `at`, from sixteen pairs of three-bit values."""
+    for k in range(3):
+        p = sum(pairs[3 * j + k] << 3 * j for j in range(5))
+        p += (pairs[15] >> k & 0x00010001) << 15
+        put(record, at + 128 * k + 4 * l, "I", p)
+
+
+def encodeWindow(record, datatype, tile, lanes, rng):
+    """Fills the planes of a seven or six+zero tile and collects its escapes."""
     for l, lane in enumerate(lanes):
+        fine = []
         for w, word in enumerate(pairWords(lane)):
             rotated = (word << 1 | word >> 31) & 0xFFFFFFFF
+            fine.append(rotated & 0x00070007)
+            if datatype == FP16:
+                rotated >>= 3
             for i, byte in ((2 * w, rotated & 0xFF), (2 * w + 1, rotated >> 16 & 0xFF)):
                 record[512 * (i // 16) + 16 * l + i % 16] = byte
-        codes = [tile.code(value >> 7 & 0xFF, rng) for value in lane]
-        c = [codes[2 * w] + 65536 * codes[2 * w + 1] for w in range(16)]
-        for k in range(3):
-            p = sum(c[3 * j + k] << 3 * j for j in range(5)) + ((c[15] >> k & 0x00010001) << 15)
-            put(record, 1024 + 128 * k + 4 * l, "I", p)
+        codes = [tile.code(exponentOf(datatype, value), rng) for value in lane]
+        packThreeBits(record, 1024, l, [codes[2 * w] + 65536 * codes[2 * w + 1] for w in range(16)])
+        if datatype == FP16:
+            packThreeBits(record, 1408, l, fine)
         for i in list(range(0, 32, 2)) + list(range(1, 32, 2)):
             if codes[i] == 7:
-                tile.escapes.append(lane[i] >> 7 & 0xFF)
+                tile.escapes.append(exponentOf(datatype, lane[i]))
 
 
-def encodeRaw(record, lanes):
+def encodeRaw(record, datatype, lanes):
     """Fills the record's part of a raw tile; returns the raw rest."""
-    rest = bytearray(640)
+    wordsBehind = 6 if datatype == FP16 else 3  # in the record, behind the first 1024 bytes
+    rest = bytearray(MOST_ESCAPES[datatype])
     for l, lane in enumerate(lanes):
         words = pairWords(lane)
         for k in range(2):
             put(record, 512 * k + 16 * l, "4I", *words[4 * k:4 * k + 4])
-        for k in range(3):
+        for k in range(wordsBehind):
             put(record, 1024 + 128 * k + 4 * l, "I", words[8 + k])
-        for k in range(5):
-            put(rest, 128 * k + 4 * l, "I", words[11 + k])
+        for k in range(8 - wordsBehind):
+            put(rest, 128 * k + 4 * l, "I", words[8 + wordsBehind + k])
     return rest
 
 
@@ -147,14 +171,10 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-def padded(payload):
-    """What the checksum is of: it does not see how many zeros stand at the end of the last word."""
-    return payload + b"\0" * (-len(payload) % 8)
-
-
-def checksumOf(payload):
-    words = struct.unpack("<%dQ" % -(-len(payload) // 8), padded(payload))
-    return sum(mix((d + (i + 1) * 0x9E3779B97F4A7C15) % 2**64) for i, d in enumerate(words)) % 2**64
+def checksumOf(datatype, elementCount, payload):
+    words = struct.unpack("<%dQ" % -(-len(payload) // 8), payload + b"\0" * (-len(payload) % 8))
+    terms = [mix((d + (i + 1) * 0x9E3779B97F4A7C15) % 2**64) for i, d in enumerate(words)]
+    return (mix(elementCount + datatype * 2**56) + sum(terms)) % 2**64
 
 
 def alignUp(x, a):
@@ -166,8 +186,8 @@ class Frame:
 
     def __init__(self, rng, datatype, layout, tiles, tail=(), pool=None, checksum=True,
                  gaps=True, noise=True):
-        elementBytes = 2 if datatype == BF16 else 4
-        recordBytes = 3456 if layout == WIDE else 1408
+        elementBytes = 4 if datatype == FP32 else 2
+        recordBytes = RECORD_BYTES[datatype] + (2048 if layout == WIDE else 0)
         self.payload = self.payloadOf(datatype, tiles, tail)
         elementCount = 1024 * len(tiles) + len(tail)
         tileCount, groupCount = len(tiles), -(-len(tiles) // 8)
@@ -176,7 +196,7 @@ class Frame:
         tailAt = self.tilesAt + recordBytes * tileCount
         poolAt = alignUp(tailAt + elementBytes * len(tail), 128)
         narrowFp32 = datatype == FP32 and layout == NARROW
-        self.maxExtraBytes = tileCount * (640 + (2048 if narrowFp32 else 0))
+        self.maxExtraBytes = tileCount * (MOST_ESCAPES[datatype] + (2048 if narrowFp32 else 0))
 
         def noiseBytes(count):
             return bytearray(rng.randbytes(count) if noise else count)
@@ -188,9 +208,9 @@ class Frame:
             tile.escapes = []
             lanes = slots(datatype, tile.uppers)
             if tile.kind == RAW:
-                fixed += encodeRaw(record, lanes)
+                fixed += encodeRaw(record, datatype, lanes)
             elif tile.kind != EMPTY:
-                encodeWindow(record, tile, lanes, rng)
+                encodeWindow(record, datatype, tile, lanes, rng)
             if tile.storeLows:
                 plane = encodeLows(slots(datatype, tile.lows))
                 if narrowFp32:
@@ -205,7 +225,9 @@ class Frame:
         for g in range(groupCount):
             of = range(8 * g, min(8 * g + 8, tileCount))
             region = bytearray().join(fixedParts[t] for t in of)
-            region += bytes(e for t in of for e in tiles[t].escapes)
+            # Above the field the bits of an escape byte are ignored.
+            region += bytes(e | (rng.getrandbits(8) << EXPONENT_BITS[datatype] & 0xFF if noise else 0)
+                            for t in of for e in tiles[t].escapes)
             regions.append(region + noiseBytes(-len(region) % 16))
         self.offsets = [0] * groupCount
         slack = self.maxExtraBytes - sum(map(len, regions))
@@ -230,7 +252,7 @@ class Frame:
         frame[0:128] = bytes(128)
         put(frame, 0, "4s6BH", b"ZCCL", 1, 1, datatype, layout, 10, 3, 1 if checksum else 0)
         put(frame, 16, "4Q", elementCount, self.poolBytes, self.extraBytes,
-            checksumOf(self.payload) if checksum else 0)
+            checksumOf(datatype, elementCount, self.payload) if checksum else 0)
         put(frame, 48, "4Q", *self.words)
         for t, tile in enumerate(tiles):
             put(frame, 128 + 4 * t, "I", tile.base | tile.kind << 8 | int(tile.storeLows) << 10 |
@@ -246,11 +268,11 @@ class Frame:
 
     @staticmethod
     def tailOf(datatype, tail):
-        return struct.pack("<%d%s" % (len(tail), "H" if datatype == BF16 else "I"), *tail)
+        return struct.pack("<%d%s" % (len(tail), "I" if datatype == FP32 else "H"), *tail)
 
     @classmethod
     def payloadOf(cls, datatype, tiles, tail):
-        if datatype == BF16:
+        if datatype != FP32:
             parts = [struct.pack("<1024H", *tile.uppers) for tile in tiles]
         else:
             parts = [struct.pack("<1024I", *[u << 16 | l for u, l in zip(tile.uppers, tile.lows)])
@@ -259,7 +281,7 @@ class Frame:
 
 
 def randomTail(rng, datatype, count):
-    return [rng.getrandbits(16 if datatype == BF16 else 32) for _ in range(count)]
+    return [rng.getrandbits(32 if datatype == FP32 else 16) for _ in range(count)]
 
 
 def randomFrame(rng, datatype, layout, kinds, tailCount=None, **choices):
@@ -312,28 +334,34 @@ class RoundTrip(unittest.TestCase):
                     self.check(randomFrame(self.rng, datatype, layout, [kind]))
 
     def testEveryBaseAndEscapeBound(self):
-        for kind in (SEVEN, SIX_ZERO):
-            tiles = []
-            for escapes in (0, 1, 31, 32, 33, 639, 640):
-                tiles.append(randomTile(self.rng, kind, BF16, escapes))
-            self.check(Frame(self.rng, BF16, NARROW, tiles))
+        for datatype in (BF16, FP16):
+            most = MOST_ESCAPES[datatype]
+            for kind in (SEVEN, SIX_ZERO):
+                tiles = []
+                for escapes in (0, 1, 31, 32, 33, most - 1, most):
+                    tiles.append(randomTile(self.rng, kind, datatype, escapes))
+                self.check(Frame(self.rng, datatype, NARROW, tiles))
 
     def testSignsMantissasAndSpecials(self):
         """Every upper half there is, in raw tiles and in windows that move over them."""
         uppers = list(range(1 << 16))
         self.rng.shuffle(uppers)
         raw = [Tile(RAW, uppers[1024 * t:1024 * (t + 1)]) for t in range(64)]
-        self.check(Frame(self.rng, BF16, NARROW, raw))
-        # Four exponents a tile: 4 * 256 values.
-        for kind in (SEVEN, SIX_ZERO):
-            tiles = []
-            for e in range(0, 256, 4):
-                values = [s << 15 | (e + d) << 7 | m for s in (0, 1) for d in range(4)
-                          for m in range(128)]
-                self.rng.shuffle(values)
-                base = min(249, max(0, e - self.rng.randrange(3)))
-                tiles.append(Tile(kind, values, base=base))
-            self.check(Frame(self.rng, BF16, NARROW, tiles))
+        for datatype in (BF16, FP16):
+            self.check(Frame(self.rng, datatype, NARROW, raw))
+            bits = EXPONENT_BITS[datatype]
+            # Four exponents to a tile or to eight.
+            for kind in (SEVEN, SIX_ZERO):
+                tiles = []
+                for e in range(0, 1 << bits, 4):
+                    values = [s << 15 | (e + d) << 15 - bits | m for s in (0, 1) for d in range(4)
+                              for m in range(1 << 15 - bits)]
+                    base = min(MOST_BASE[datatype], max(0, e - self.rng.randrange(3)))
+                    # An equal share of each exponent, so that 256 escape at most.
+                    count = len(values) // 1024
+                    tiles += [Tile(kind, self.rng.sample(values[t::count], 1024), base=base)
+                              for t in range(count)]
+                self.check(Frame(self.rng, datatype, NARROW, tiles))
 
     def testGroupsOfAllKinds(self):
         for datatype, layout in SHAPES:
@@ -405,9 +433,14 @@ class KnownAnswers(unittest.TestCase):
     def testChecksum(self):
         # The first two outputs of SplitMix64 from seed 0.
         first, second = 0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4
-        for payload, want in ((b"", 0), (bytes(1), first), (bytes(8), first),
-                              (bytes(10), (first + second) % 2**64)):
-            self.assertEqual(zipccl_decode.checksumOf(payload), want)
+        for datatype, elementCount in ((BF16, 0), (FP16, 5), (FP32, 2**40)):
+            header = zipccl_decode.Header(self.header(datatype, NARROW, elementCount))
+            # The finisher of SplitMix64, of the number of elements and the datatype.
+            own = zipccl_decode.mix(datatype << 56 | elementCount)
+            for payload, want in ((b"", 0), (bytes(1), first), (bytes(8), first),
+                                  (bytes(10), first + second)):
+                self.assertEqual(zipccl_decode.checksumOf(header, payload), (own + want) % 2**64)
+        self.assertEqual(zipccl_decode.mix(0x9E3779B97F4A7C15), first)
 
     def testWindowTileBits(self):
         # One bf16 tile, header 128, descriptor 128..131, offset 136..143, record from 256.
@@ -446,6 +479,48 @@ class KnownAnswers(unittest.TestCase):
                                    (256 + 1280 + 4 * 4, 512 + 8 * 4 + 4, 0xFFFF),
                                    (1664 + 4 * 4, 512 + 8 * 4 + 6, 0x7F80),
                                    (1664 + 512 + 4 * 4 + 2, 768 + 8 * 4 + 7, 0x00FF)):
+            frame[at:at + 2] = struct.pack("<H", value)
+            want[element] = value
+        status, payload, _ = decode(frame)
+        self.assertEqual(status, "kOk")
+        self.assertEqual(payload, struct.pack("<1024H", *want))
+
+    def testFp16Bits(self):
+        # One fp16 tile, record from 256 of 1792 bytes, pool at 2048.
+        frame = self.header(FP16, NARROW, 1024, extra=16) + bytearray(2048 - 128 + 16)
+        frame[128:132] = bytes((11, 0, 2, 0))   # seven, base 11, two escapes
+        frame[256 + 16] = 0x81                  # lane 1 slot 0: mantissa bits 9 and 2
+        frame[256 + 1408 + 4 * 1] = 0x07        # ... its bits 1 and 0; slot 1 is negative
+        frame[256 + 1408 + 4 * 1 + 2] = 0x01    # ... slot 0 is negative too
+        frame[256 + 1536 + 4 * 3 + 1] = 0x80    # lane 3, word 1 bit 15: mantissa bit 0 of slot 30
+        frame[256 + 1664 + 4 * 3 + 3] = 0x80    # lane 3, word 2 bit 31: mantissa bit 1 of slot 31
+        frame[256 + 1152 + 4 * 5] = 0x28        # lane 5, P[1] bits 5..3 = 5: pair 4, slot 8
+        frame[256 + 1280 + 4 * 6 + 2] = 0x07    # lane 6, P[2] bits 18..16: pair 2, slot 5 escapes
+        frame[256 + 1024 + 4 * 6 + 1] = 0x70    # lane 6, P[0] bits 14..12: pair 12, slot 24 escapes
+        frame[2048:2050] = bytes((9, 31 | 0xA0))  # slot 24, then slot 5; bits 7..5 are ignored
+        want = [11 << 10] * 1024
+        want[8] = 0x8000 | 11 << 10 | 0x204 | 3
+        want[9] |= 0x8000
+        want[256 * 3 + 8 * 3 + 6] |= 1
+        want[256 * 3 + 8 * 3 + 7] |= 2
+        want[256 + 8 * 5] = 16 << 10
+        want[256 * 3 + 8 * 6] = 9 << 10
+        want[8 * 6 + 5] = 31 << 10
+        status, payload, _ = decode(frame)
+        self.assertEqual(status, "kOk")
+        self.assertEqual(payload, struct.pack("<1024H", *want))
+
+    def testFp16RawTileBits(self):
+        frame = self.header(FP16, NARROW, 1024, pool=256, extra=256) + bytearray(2048 - 128 + 256)
+        frame[129] = 3
+        want = [0] * 1024
+        # lane 4: slot 21 (W[10], high), slot 22 (W[11], low), slot 27 (W[13], high), and in the rest
+        # slots 28 and 31.
+        for at, element, value in ((256 + 1280 + 4 * 4 + 2, 512 + 8 * 4 + 5, 0x1234),
+                                   (256 + 1408 + 4 * 4, 512 + 8 * 4 + 6, 0x8001),
+                                   (256 + 1664 + 4 * 4 + 2, 768 + 8 * 4 + 3, 0xFFFF),
+                                   (2048 + 4 * 4, 768 + 8 * 4 + 4, 0x7C00),
+                                   (2048 + 128 + 4 * 4 + 2, 768 + 8 * 4 + 7, 0x00FF)):
             frame[at:at + 2] = struct.pack("<H", value)
             want[element] = value
         status, payload, _ = decode(frame)
@@ -509,11 +584,12 @@ class Rejection(unittest.TestCase):
             self.expect("kUnsupportedVersion", frame, (4, "B", version))
         for codec in (0, 2, 255):
             self.expect("kUnsupportedCodec", frame, (5, "B", codec))
-        for datatype in (0, 2, 4, 255):
+        for datatype in (0, 4, 255):
             self.expect("kBadDatatype", frame, (6, "B", datatype))
         for layout in (1, 2, 255):
             self.expect("kBadLayout", frame, (7, "B", layout))
         self.expect("kBadLayout", frame, (6, "B", FP32), (7, "B", 2))
+        self.expect("kBadLayout", frame, (6, "B", FP16), (7, "B", 1))
         for log2 in (0, 9, 11, 255):
             self.expect("kBadTileSize", frame, (8, "B", log2))
         for log2 in (0, 2, 4, 255):
@@ -533,8 +609,8 @@ class Rejection(unittest.TestCase):
 
     def testExtraLimitByShape(self):
         """A pool of all of the limit passes, one unit more does not."""
-        for datatype, layout, limit in ((BF16, NARROW, 640), (FP32, NARROW, 2688),
-                                        (FP32, WIDE, 640)):
+        for datatype, layout, limit in ((BF16, NARROW, 640), (FP16, NARROW, 256),
+                                        (FP32, NARROW, 2688), (FP32, WIDE, 640)):
             frame = Frame(self.rng, datatype, layout, [Tile(EMPTY, [0] * 1024)], pool=limit)
             self.expect("kOk", frame.bytes)
             self.expect("kBadPoolBytes", frame.bytes, (24, "Q", limit + 128))
@@ -560,6 +636,15 @@ class Rejection(unittest.TestCase):
         for escapes in (641, 65535):
             self.expect("kBadDescriptor", frame, (full + 2, "H", escapes))
         self.expect("kBadEscapeCount", frame, (full + 2, "H", 639))
+
+    def testDescriptorStatusOfFp16(self):
+        tiles = [randomTile(self.rng, SEVEN, FP16, 256), randomTile(self.rng, SIX_ZERO, FP16, 0)]
+        frame = Frame(self.rng, FP16, NARROW, tiles).bytes
+        for at in (128, 132):
+            for base in (26, 31, 249):
+                self.expect("kBadDescriptor", frame, (at, "B", base))
+            self.expect("kBadDescriptor", frame, (at + 2, "H", 257))
+            self.expect("kBadDescriptor", frame, (at + 1, "B", frame[at + 1] | 4))
 
     def testGroupOffsetStatus(self):
         frame = self.plainFrame()
@@ -597,6 +682,11 @@ class Rejection(unittest.TestCase):
         self.expect("kChecksumMismatch", frame.bytes, (40, "Q", 0))
         at = frame.tilesAt + self.rng.randrange(1024)
         self.expect("kChecksumMismatch", frame.bytes, (at, "B", frame.bytes[at] ^ 0x10))
+        # The same bytes as other elements: another datatype, another count.
+        tail = Frame(self.rng, BF16, NARROW, [], (5, 6, 7), noise=False).bytes
+        self.expect("kOk", tail)
+        self.expect("kChecksumMismatch", tail, (6, "B", FP16))
+        self.expect("kChecksumMismatch", tail, (16, "Q", 4))
 
     def testStatusOrder(self):
         """Of two faults the one that stands first in the document's table is reported."""
@@ -631,9 +721,9 @@ class Rejection(unittest.TestCase):
         frame = self.plainFrame().bytes
         tracemalloc.start()
         started = time.process_time()
-        for datatype in (BF16, FP32):
+        for datatype in (BF16, FP16, FP32):
             for count in (2**40, 2**40 - 1, 2**39 + 5, 2**20):
-                limit = count // 1024 * 640
+                limit = count // 1024 * MOST_ESCAPES[datatype]
                 for pool in (0, limit):
                     for extra in (0, limit):
                         self.expect("kTruncated", frame, (6, "B", datatype), (16, "Q", count),
@@ -691,8 +781,7 @@ class Mutation(unittest.TestCase):
                 continue
             self.assertEqual(len(payload), header.elementCount * header.elementBytes)
             if header.flags & 1:
-                self.assertTrue(padded(payload) == padded(frame.payload),
-                                "a wrong payload passed the checksum")
+                self.assertTrue(payload == frame.payload, "a wrong payload passed the checksum")
         # Mutations reach nearly all statuses, most runs all; each has a test of its own too.
         self.assertGreaterEqual(len(seen), 14, seen)
 

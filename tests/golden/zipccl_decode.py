@@ -26,18 +26,38 @@ LANES = 32
 SLOTS = 32
 
 HEADER_BYTES = 128
-RECORD_BYTES = 1408  # sign-mantissa plane and code plane
 CODE_PLANE_AT = 1024
+FINE_PLANE_AT = 1408
 LOW_PLANE_BYTES = 2048
-RAW_REST_BYTES = 640
-MAX_ESCAPES = 640
-MAX_WINDOW_BASE = 249
 MAX_ELEMENTS = 1 << 40
 
-BF16 = 1
-FP32 = 3
 NARROW = 0
 WIDE = 1
+
+
+class Element:
+    """A row of the table of datatypes in section 1."""
+
+    def __init__(self, name, elementBytes, exponentBits, upperRecordBytes, rawRestBytes,
+                 maxWindowBase):
+        self.name = name
+        self.elementBytes = elementBytes
+        self.exponentBits = exponentBits
+        self.fineBits = 8 - exponentBits
+        self.upperRecordBytes = upperRecordBytes  # the record without its low plane
+        self.rawRestBytes = rawRestBytes
+        self.maxEscapes = rawRestBytes
+        self.maxWindowBase = maxWindowBase
+
+    def hasLowHalves(self):
+        return self.elementBytes == 4
+
+
+ELEMENTS = {
+    1: Element("bf16", 2, 8, 1408, 640, 249),
+    2: Element("fp16", 2, 5, 1792, 256, 25),
+    3: Element("fp32", 4, 8, 1408, 640, 249),
+}
 
 SEVEN, SIX_ZERO, EMPTY, RAW = range(4)
 KIND_NAMES = ("seven", "six+zero", "empty", "raw")
@@ -75,16 +95,17 @@ class Header:
         self.applicationWords = tuple(words)
         self.reserved80 = bytes(frame[80:HEADER_BYTES])
 
-        fp32 = self.datatype == FP32
-        wide = fp32 and self.layout == WIDE
-        self.elementBytes = 4 if fp32 else 2
-        self.recordBytes = RECORD_BYTES + (LOW_PLANE_BYTES if wide else 0)
+        # Of a reserved datatype nothing is known; status() looks at that before it looks at sizes.
+        element = self.element = ELEMENTS.get(self.datatype, ELEMENTS[1])
+        wide = element.hasLowHalves() and self.layout == WIDE
+        self.elementBytes = element.elementBytes
+        self.recordBytes = element.upperRecordBytes + (LOW_PLANE_BYTES if wide else 0)
         self.tileCount = self.elementCount // TILE_ELEMENTS
         self.groupCount = align(self.tileCount, GROUP_TILES) // GROUP_TILES
         self.tailBytes = self.elementCount % TILE_ELEMENTS * self.elementBytes
         # What a narrow fp32 tile keeps in extra space for its low halves; nothing otherwise.
-        self.extraLowBytes = LOW_PLANE_BYTES if fp32 and not wide else 0
-        self.maxExtraBytes = self.tileCount * (RAW_REST_BYTES + self.extraLowBytes)
+        self.extraLowBytes = LOW_PLANE_BYTES if element.hasLowHalves() and not wide else 0
+        self.maxExtraBytes = self.tileCount * (element.rawRestBytes + self.extraLowBytes)
 
         self.descriptorsAt = HEADER_BYTES
         self.groupsAt = self.descriptorsAt + align(4 * self.tileCount, 8)
@@ -102,9 +123,11 @@ class Header:
             return "kUnsupportedVersion"
         if self.codec != 1:
             return "kUnsupportedCodec"
-        if self.datatype not in (BF16, FP32):
+        if self.datatype not in ELEMENTS:
             return "kBadDatatype"
-        if self.layout not in (NARROW, WIDE) or (self.layout == WIDE and self.datatype != FP32):
+        if self.layout not in (NARROW, WIDE):
+            return "kBadLayout"
+        if self.layout == WIDE and not self.element.hasLowHalves():
             return "kBadLayout"
         if self.tileLog2 != 10 or self.groupLog2 != 3:
             return "kBadTileSize"
@@ -149,12 +172,12 @@ class Descriptor:
         self.reserved = word >> 11 & 0x1F
         self.escapes = word >> 16
 
-    def isValid(self, datatype):
-        if self.reserved or self.base > MAX_WINDOW_BASE or self.escapes > MAX_ESCAPES:
+    def isValid(self, element):
+        if self.reserved or self.base > element.maxWindowBase or self.escapes > element.maxEscapes:
             return False
         if self.kind in (EMPTY, RAW) and (self.base or self.escapes):
             return False
-        return not (self.lowHalves and datatype != FP32)
+        return not self.lowHalves or element.hasLowHalves()
 
     def exponents(self):
         """The exponent field of every code but the escape."""
@@ -187,7 +210,7 @@ def placeGroup(header, tiles, start):
     for tile, place in zip(tiles, places):
         if tile.kind == RAW:
             place.rawRest = cursor
-            cursor += RAW_REST_BYTES
+            cursor += header.element.rawRestBytes
         if tile.lowHalves and header.extraLowBytes:
             place.lowPlane = cursor
             cursor += header.extraLowBytes
@@ -216,20 +239,20 @@ def placeTiles(frame, header, descriptors):
 # --- Section 6: the tile record ------------------------------------------------------------------
 
 
-def readCodes(frame, recordAt):
-    """The codes of a tile at [lane * 32 + slot]."""
-    words = struct.unpack_from("<96I", frame, recordAt + CODE_PLANE_AT)
-    codes = []
+def readThreeBitPlane(frame, planeAt):
+    """The values of the code plane or the fine plane at [lane * 32 + slot]."""
+    words = struct.unpack_from("<96I", frame, planeAt)
+    values = []
     for lane in range(LANES):
         lanes = words[lane], words[32 + lane], words[64 + lane]
         for pair in range(15):
             j, k = divmod(pair, 3)
             both = lanes[k] >> 3 * j
-            codes.append(both & 7)
-            codes.append(both >> 16 & 7)
+            values.append(both & 7)
+            values.append(both >> 16 & 7)
         for bit in (15, 31):
-            codes.append(sum((lanes[k] >> bit & 1) << k for k in range(3)))
-    return codes
+            values.append(sum((lanes[k] >> bit & 1) << k for k in range(3)))
+    return values
 
 
 # Slots of a tile, at [lane * 32 + slot], in the order in which escapes are stored.
@@ -239,43 +262,47 @@ ESCAPE_ORDER = [
 ]
 
 
-def decodeWindowTile(frame, recordAt, tile, escapesAt):
+def decodeWindowTile(frame, element, recordAt, tile, escapesAt):
     """Upper halves of a seven or six+zero tile at [lane * 32 + slot]."""
-    codes = readCodes(frame, recordAt)
+    codes = readThreeBitPlane(frame, recordAt + CODE_PLANE_AT)
     if codes.count(ESCAPE_CODE) != tile.escapes:
         raise Rejected("kBadEscapeCount")
     table = tile.exponents() + [0]  # the escapes are put in next
     exponents = [table[code] for code in codes]
     if tile.escapes:
         escaped = [place for place in ESCAPE_ORDER if codes[place] == ESCAPE_CODE]
-        for place, exponent in zip(escaped, frame[escapesAt:escapesAt + tile.escapes]):
-            exponents[place] = exponent
+        for place, byte in zip(escaped, frame[escapesAt:escapesAt + tile.escapes]):
+            exponents[place] = byte & (1 << element.exponentBits) - 1
+    fine = [0] * TILE_ELEMENTS
+    if element.fineBits:
+        fine = readThreeBitPlane(frame, recordAt + FINE_PLANE_AT)
 
-    uppers = [0] * TILE_ELEMENTS
+    uppers = []
     for lane in range(LANES):
-        for half in (0, 1):
-            planeAt = recordAt + 512 * half + 16 * lane
-            signMantissa = frame[planeAt:planeAt + 16]
-            first = SLOTS * lane + 16 * half
-            for i in range(0, 16, 2):
-                even, odd = signMantissa[i], signMantissa[i + 1]
-                place = first + i
-                # Each byte carries its own mantissa and the sign of the other slot of the pair.
-                uppers[place] = (odd & 1) << 15 | exponents[place] << 7 | even >> 1
-                uppers[place + 1] = (even & 1) << 15 | exponents[place + 1] << 7 | odd >> 1
+        rotated = []  # the halves of the lane's rotated pair words, by slot
+        for slot in range(SLOTS):
+            byte = frame[recordAt + 512 * (slot // 16) + 16 * lane + slot % 16]
+            place = SLOTS * lane + slot
+            rotated.append(exponents[place] << 16 - element.exponentBits
+                           | byte << element.fineBits | fine[place])
+        for even, odd in zip(rotated[0::2], rotated[1::2]):
+            word = odd << 16 | even
+            word = word >> 1 | (word & 1) << 31
+            uppers += (word & 0xFFFF, word >> 16)
     return uppers
 
 
-def decodeRawTile(frame, recordAt, restAt):
+def decodeRawTile(frame, element, recordAt, restAt):
     """Upper halves of a raw tile at [lane * 32 + slot]; a pair word is two of them."""
+    inRecord = element.upperRecordBytes // 128  # pair words of a lane
     uppers = []
     for lane in range(LANES):
         for k in range(2):
             uppers += struct.unpack_from("<8H", frame, recordAt + 512 * k + 16 * lane)
-        for k in range(3):
+        for k in range(inRecord - 8):
             uppers += struct.unpack_from("<2H", frame,
                                          recordAt + CODE_PLANE_AT + 128 * k + 4 * lane)
-        for k in range(5):
+        for k in range(16 - inRecord):
             uppers += struct.unpack_from("<2H", frame, restAt + 128 * k + 4 * lane)
     return uppers
 
@@ -292,22 +319,23 @@ def readLowPlane(frame, planeAt):
 def decodeTile(frame, header, index, tile, place):
     """The tile's elements as bytes. Offsets in extra space are counted from poolAt: the dynamic
     part follows the static part, so that extra space is one run of bytes of the frame."""
+    element = header.element
     recordAt = header.tilesAt + header.recordBytes * index
     if tile.kind == EMPTY:
         uppers = [0] * TILE_ELEMENTS
     elif tile.kind == RAW:
-        uppers = decodeRawTile(frame, recordAt, header.poolAt + place.rawRest)
+        uppers = decodeRawTile(frame, element, recordAt, header.poolAt + place.rawRest)
     else:
         escapesAt = header.poolAt + place.escapes if tile.escapes else None
-        uppers = decodeWindowTile(frame, recordAt, tile, escapesAt)
+        uppers = decodeWindowTile(frame, element, recordAt, tile, escapesAt)
 
     order = SLOT_ORDER[header.elementBytes]
-    if header.datatype != FP32:
+    if not element.hasLowHalves():
         return struct.pack("<1024H", *[uppers[slot] for slot in order])
     if not tile.lowHalves:
         return struct.pack("<1024I", *[uppers[slot] << 16 for slot in order])
     if place.lowPlane is None:
-        lows = readLowPlane(frame, recordAt + RECORD_BYTES)
+        lows = readLowPlane(frame, recordAt + element.upperRecordBytes)
     else:
         lows = readLowPlane(frame, header.poolAt + place.lowPlane)
     return struct.pack("<1024I", *[uppers[slot] << 16 | lows[slot] for slot in order])
@@ -318,16 +346,19 @@ def decodeTile(frame, header, index, tile, place):
 MASK64 = (1 << 64) - 1
 
 
-def checksumOf(payload):
+def mix(x):
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & MASK64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & MASK64
+    return x ^ x >> 31
+
+
+def checksumOf(header, payload):
     padded = bytes(payload) + bytes(-len(payload) % 8)
-    total = 0
+    total = mix(header.elementCount + (header.datatype << 56))
     step = 0
     for (word,) in struct.iter_unpack("<Q", padded):
         step += 0x9E3779B97F4A7C15
-        x = (word + step) & MASK64
-        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & MASK64
-        x = (x ^ x >> 27) * 0x94D049BB133111EB & MASK64
-        total += x ^ x >> 31
+        total += mix((word + step) & MASK64)
     return total & MASK64
 
 
@@ -353,14 +384,14 @@ def decode(frame):
 
     try:
         descriptors = readDescriptors(frame, header)
-        if not all(tile.isValid(header.datatype) for tile in descriptors):
+        if not all(tile.isValid(header.element) for tile in descriptors):
             raise Rejected("kBadDescriptor")
         places = placeTiles(frame, header, descriptors)
         payload = bytearray()
         for index, (tile, place) in enumerate(zip(descriptors, places)):
             payload += decodeTile(frame, header, index, tile, place)
         payload += frame[header.tailAt:header.tailAt + header.tailBytes]
-        if header.flags & FLAG_CHECKSUM and checksumOf(payload) != header.checksum:
+        if header.flags & FLAG_CHECKSUM and checksumOf(header, payload) != header.checksum:
             raise Rejected("kChecksumMismatch")
     except Rejected as rejected:
         return rejected.args[0], None, header
@@ -375,7 +406,7 @@ def dump(frame, header, out):
     if header is None:
         out.write("no header: %d bytes\n" % len(frame))
         return
-    datatypes = {BF16: "bf16", FP32: "fp32"}
+    datatypes = {value: element.name for value, element in ELEMENTS.items()}
     layouts = {NARROW: "narrow", WIDE: "wide"}
     rows = [
         ("frame bytes", len(frame)),
@@ -408,7 +439,7 @@ def dump(frame, header, out):
     for index, tile in enumerate(readDescriptors(frame, header)):
         group = index // GROUP_TILES
         out.write("%8d %8d %5s %-8s %4d %4s %7d  %s\n" % (
-            index, group, "yes" if tile.isValid(header.datatype) else "NO", KIND_NAMES[tile.kind],
+            index, group, "yes" if tile.isValid(header.element) else "NO", KIND_NAMES[tile.kind],
             tile.base, "yes" if tile.lowHalves else "no", tile.escapes,
             offsets[group] if index % GROUP_TILES == 0 else ""))
 

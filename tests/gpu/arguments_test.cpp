@@ -166,6 +166,15 @@ TEST(Arguments, BothRefuseASpecThatIsNone) {
   expectBothRefuse(spec, {});
 }
 
+TEST(Arguments, ADatatypeWithoutKernelsIsRefused) {
+  EncodeCall encodeCall;
+  encodeCall.spec = codec::testing::specOf(codec::testing::kFloat16Format, 5000);
+  expectRefused(encodeCall, {"fp16", "host codec"});
+  DecodeCall decodeCall;
+  decodeCall.spec = encodeCall.spec;
+  expectRefused(decodeCall, {"fp16", "host codec"});
+}
+
 TEST(Arguments, TheWorkspaceIsCheckedBeforeItIsCleared) {
   expectRefused([] { initEncodeWorkspace(nullptr, nullptr); }, {"workspace", "null"});
   expectRefused([] { initEncodeWorkspace(kWorkspace + 2, nullptr); }, {"workspace", "2 bytes"});

@@ -100,9 +100,10 @@ class BadBytes : public DeviceTest {
  protected:
   /// Tiles of every kind, with a region in the pool, one across its end, and ones behind it.
   Base makeBase(const Format& format, std::uint64_t tiles, std::uint64_t poolBytes) {
-    Words words = codec::testing::mixedWords(random_, tiles * kTileElements + random_.below(100));
+    Words words = codec::testing::mixedWords(format.datatype, random_,
+                                             tiles * kTileElements + random_.below(100));
     const std::uint64_t gaussianTiles = std::min<std::uint64_t>(tiles, 2);
-    fillWords(random_, Content::kGaussian, LowHalves::kRare,
+    fillWords(format.datatype, random_, Content::kGaussian, LowHalves::kRare,
               std::span(words).first(gaussianTiles * kTileElements));
     Base base;
     base.spec = specOf(format, words.size());
@@ -335,10 +336,11 @@ TEST_F(BadBytes, IgnoredBytesDoNotMatter) {
           codec::loadWord<std::uint32_t>(frame.data() + layout.descriptorsAt + 4 * tile);
       const std::uint64_t record = layout.tilesAt + layout.recordBytes * tile;
       if (codec::kindOf(descriptor) == TileKind::kEmpty) {
-        fill(record, record + codec::kUpperRecordBytes);
+        fill(record, record + codec::elementFormat(format.datatype).upperRecordBytes());
       }
       if (!codec::hasLow(descriptor)) {
-        fill(record + codec::kUpperRecordBytes, record + layout.recordBytes);
+        fill(record + codec::elementFormat(format.datatype).upperRecordBytes(),
+             record + layout.recordBytes);
       }
     }
     FrameDecoder decoder(stream(), base);

@@ -70,7 +70,7 @@ class DecodeReduce : public DeviceTest {
   std::vector<Words> inputs(Datatype datatype, std::size_t frames, std::uint64_t count) {
     std::vector<Words> all;
     for (std::size_t i = 0; i < frames; ++i) {
-      all.push_back(mixedWords(random_, count));
+      all.push_back(mixedWords(datatype, random_, count));
       if (datatype == Datatype::kBfloat16) {
         for (std::uint32_t& word : all.back()) word &= 0xFFFF0000U;
       }

@@ -28,7 +28,7 @@ class Large : public DeviceTest {
   /// no two places of it hold the same for long.
   [[nodiscard]] Bytes makeBlock(const Format& format) {
     const std::uint64_t count = kBlockBytes / codec::elementBytes(format.datatype);
-    const Words some = codec::testing::mixedWords(random_, 2053 * kTileElements);
+    const Words some = codec::testing::mixedWords(format.datatype, random_, 2053 * kTileElements);
     Words words(count);
     for (std::uint64_t n = 0; n < count; ++n) words[n] = some[n % some.size()];
     return elementsOf(format.datatype, words);

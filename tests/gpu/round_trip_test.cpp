@@ -52,12 +52,12 @@ class RoundTrip : public DeviceTest {
 
   /// Of another kind in every tile.
   Bytes mixedElements(const Format& format, std::uint64_t count) {
-    return elementsOf(format.datatype, codec::testing::mixedWords(random_, count));
+    return elementsOf(format.datatype, codec::testing::mixedWords(format.datatype, random_, count));
   }
 
   Words filled(Content content, std::uint64_t count) {
     Words words(count);
-    fillWords(random_, content, LowHalves::kRare, words);
+    fillWords(codec::Datatype::kBfloat16, random_, content, LowHalves::kRare, words);
     return words;
   }
 
@@ -83,7 +83,8 @@ TEST_F(RoundTrip, AllBfloat16Patterns) {
   for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
     // Tiles of eight exponents; of four neighbouring ones, which are coded; of any.
     arrangements[0][pattern] = pattern << 16;
-    const std::uint32_t exponent = codec::exponentOf(pattern);
+    const std::uint32_t exponent =
+        codec::exponentOf(codec::elementFormat(codec::Datatype::kBfloat16), pattern);
     const std::uint32_t rest = (pattern & 0x7FU) | (pattern >> 15) << 7;
     arrangements[1][(exponent / 4 * 256 + rest) * 4 + exponent % 4] = pattern << 16;
     arrangements[2][pattern] = pattern << 16;
@@ -144,10 +145,11 @@ TEST_F(RoundTrip, ZerosOfAnyShareTakeNoMoreThanOnTheHost) {
 
 /// Escapes of a tile under the kind and window that give the fewest.
 std::uint32_t fewestEscapes(std::span<const std::uint32_t> tile) {
+  const codec::ElementFormat element = codec::elementFormat(codec::Datatype::kBfloat16);
   std::array<std::uint32_t, 256> values{};
-  for (const std::uint32_t word : tile) ++values[codec::exponentOf(word >> 16)];
+  for (const std::uint32_t word : tile) ++values[codec::exponentOf(element, word >> 16)];
   std::uint32_t most = 0;
-  for (std::uint32_t base = 0; base <= codec::kMaxWindowBase; ++base) {
+  for (std::uint32_t base = 0; base <= element.maxWindowBase(); ++base) {
     std::uint32_t inSeven = 0;
     for (std::uint32_t code = 0; code < 7; ++code) inSeven += values[base + code];
     std::uint32_t inSix = values[0];
@@ -177,8 +179,9 @@ TEST_F(RoundTrip, WindowsAreNearTheBest) {
         std::uint64_t fewest = 0;
         for (std::uint64_t tile = 0; tile < kTiles; ++tile) {
           const std::uint32_t descriptor = descriptorOf(frame, tile);
-          escapes += codec::kindOf(descriptor) == TileKind::kRaw ? codec::kRawRestBytes
-                                                                 : codec::escapesOf(descriptor);
+          escapes += codec::kindOf(descriptor) == TileKind::kRaw
+                         ? codec::elementFormat(format.datatype).rawRestBytes()
+                         : codec::escapesOf(descriptor);
           fewest += fewestEscapes(std::span(words).subspan(tile * kTileElements, kTileElements));
         }
         EXPECT_LE(escapes, fewest + 8 * kTiles);
@@ -540,9 +543,9 @@ TEST_F(RoundTrip, DecoderReadsOnlyWhatTheEncoderWrote) {
   // are not written.
   for (const Format& format : kGpuFormats) {
     Words words = gaussianWords(random_, 0.02, 70 * kTileElements + 17);
-    fillWords(random_, Content::kRandomBits, LowHalves::kAny,
+    fillWords(format.datatype, random_, Content::kRandomBits, LowHalves::kAny,
               std::span(words).subspan(9 * kTileElements, kTileElements));
-    fillWords(random_, Content::kGaussian, LowHalves::kRare,
+    fillWords(format.datatype, random_, Content::kGaussian, LowHalves::kRare,
               std::span(words).subspan(20 * kTileElements, 5 * kTileElements));
     append(words, tileWithEscapes(random_, format.datatype, 500));
     const Bytes elements = elementsOf(format.datatype, words);

@@ -83,7 +83,7 @@ class Pipeline {
 class Streams : public DeviceTest {
  protected:
   Bytes mixedElements(const Format& format, std::uint64_t count) {
-    return elementsOf(format.datatype, codec::testing::mixedWords(random_, count));
+    return elementsOf(format.datatype, codec::testing::mixedWords(format.datatype, random_, count));
   }
 };
 
@@ -148,7 +148,7 @@ TEST_F(Streams, ACapturedGraphIsReplayedWithNewData) {
         } else if (replay % 3 == 1) {
           words = gaussianWords(random_, 0.5 * replay, count);
         } else {
-          words = codec::testing::mixedWords(random_, count);
+          words = codec::testing::mixedWords(format.datatype, random_, count);
         }
         const Bytes elements = elementsOf(format.datatype, words);
         pipeline.upload(elements);
