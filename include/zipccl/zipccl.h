@@ -44,8 +44,8 @@ typedef enum {
   zipcclNumResults = 8
 } zipcclResult_t;
 
-/// Datatypes: names and values of ncclDataType_t. bfloat16 and float32 are compressed; all others
-/// travel as they are.
+/// Datatypes: names and values of ncclDataType_t. bfloat16, float16 and float32 are compressed;
+/// all others travel as they are.
 typedef enum {
   zipcclInt8 = 0,
   zipcclChar = 0,

@@ -62,6 +62,8 @@ std::optional<codec::Datatype> codedDatatype(Datatype datatype) noexcept {
   switch (datatype) {
     case Datatype::kBfloat16:
       return codec::Datatype::kBfloat16;
+    case Datatype::kFloat16:
+      return codec::Datatype::kFloat16;
     case Datatype::kFloat32:
       return codec::Datatype::kFloat32;
     case Datatype::kInt8:
@@ -70,7 +72,6 @@ std::optional<codec::Datatype> codedDatatype(Datatype datatype) noexcept {
     case Datatype::kUint32:
     case Datatype::kInt64:
     case Datatype::kUint64:
-    case Datatype::kFloat16:
     case Datatype::kFloat64:
     case Datatype::kFloat8e4m3:
     case Datatype::kFloat8e5m2:

@@ -14,6 +14,7 @@
 #include "codec/bytes.hpp"
 #include "codec/layout.hpp"
 #include "support/guarded_buffer.hpp"
+#include "support/small_floats.hpp"
 
 namespace zipccl::codec::testing {
 namespace {
@@ -156,27 +157,13 @@ Bytes elementsOf(Datatype datatype, std::span<const std::uint32_t> words) {
   return elements;
 }
 
-std::uint32_t bfloat16Word(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return (bits + 0x7FFFU + ((bits >> 16) & 1U)) & 0xFFFF0000U;
-}
-
-std::uint32_t float16Word(float value) {
-  // In units of the last place of a subnormal number, 2^-24; a power of two is exact, and so is
-  // what is left of the number above it.
-  const std::uint32_t sign = std::signbit(value) ? 0x80000000U : 0U;
-  const double magnitude = std::fabs(static_cast<double>(value));
-  if (!(magnitude < 65520.0)) return sign | (std::isnan(value) ? 0x7E000000U : 0x7C000000U);
-  const int exponent = magnitude == 0 ? -14 : std::max(std::ilogb(magnitude), -14);
-  const auto units =
-      static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  // The hidden bit adds 1 to the field, and so does a carry of the rounding.
-  return sign | ((static_cast<std::uint32_t>(exponent + 14) << 10) + units) << 16;
-}
-
 std::uint32_t wordOfNumber(Datatype datatype, float value) {
-  return datatype == Datatype::kFloat16 ? float16Word(value) : bfloat16Word(value);
+  const std::uint32_t upper = datatype == Datatype::kFloat16 ? zipccl::testing::float16Bits(value)
+                                                             : zipccl::testing::bfloat16Bits(value);
+  return upper << 16;
 }
+
+std::uint32_t bfloat16Word(float value) { return wordOfNumber(Datatype::kBfloat16, value); }
 
 void fillWords(Datatype datatype, Random& random, Content content, LowHalves low,
                std::span<std::uint32_t> words) {

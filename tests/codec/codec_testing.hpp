@@ -66,7 +66,6 @@ void fillWords(Datatype datatype, Random& random, Content content, LowHalves low
 /// for fp16, else as bf16.
 [[nodiscard]] std::uint32_t wordOfNumber(Datatype datatype, float value);
 [[nodiscard]] std::uint32_t bfloat16Word(float value);
-[[nodiscard]] std::uint32_t float16Word(float value);
 
 /// 1024 words of which exactly `escapes` are escapes where a coded tile is made of them.
 [[nodiscard]] Words wordsWithEscapes(Datatype datatype, Random& random, std::uint32_t escapes);

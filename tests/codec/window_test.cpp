@@ -566,7 +566,8 @@ TEST(TheoryFigures, CostOfAMeanThatCountsTheZeros) {
 }
 
 TEST(TheoryFigures, ATileBreaksEvenWithItsRawFormAt640Escapes) {
-  const double share = double{elementFormat(Datatype::kBfloat16).maxEscapes()} / kTileElements;
+  const double share =
+      static_cast<double>(elementFormat(Datatype::kBfloat16).maxEscapes()) / kTileElements;
   EXPECT_DOUBLE_EQ(share, 0.625);
   EXPECT_DOUBLE_EQ(kRecordBitsPerValue + 8.0 * share, 16.0);
   EXPECT_DOUBLE_EQ(kRecordBitsPerValue + 8.0, 19.0);
@@ -576,7 +577,7 @@ TEST(TheoryFigures, Fp16CostsThreeBitsMoreAndBreaksEvenAt256Escapes) {
   const ElementFormat element = elementFormat(Datatype::kFloat16);
   const double recordBits = 8.0 * element.upperRecordBytes() / kTileElements;
   EXPECT_DOUBLE_EQ(recordBits, kRecordBitsPerValue + 3);
-  const double share = double{element.maxEscapes()} / kTileElements;
+  const double share = static_cast<double>(element.maxEscapes()) / kTileElements;
   EXPECT_DOUBLE_EQ(share, 0.25);
   EXPECT_DOUBLE_EQ(recordBits + 8.0 * share, 16.0);
   EXPECT_DOUBLE_EQ(kFp16FractionShift, -std::log2(1.0 - std::exp2(-12)));
@@ -760,7 +761,7 @@ TEST_F(WindowProperty, LaneSumsAreUndecidedAtTheirOwnTie) {
   std::normal_distribution<double> normal;
   constexpr std::uint64_t kTiles = 2000;
   constexpr double kError = 0.0343;
-  const double early = (std::ldexp(kWindowRounding, -23) - 0.6881) / 0.928;
+  const double early = (std::ldexp(wholeLanes().rounding, -23) - 0.6881) / 0.928;
   for (double distance : {-1.0, 0.0, 1.0}) {
     const double sigma = std::exp2(kTieFraction7 - early + distance * kError);
     std::uint64_t high = 0;
@@ -772,7 +773,9 @@ TEST_F(WindowProperty, LaneSumsAreUndecidedAtTheirOwnTie) {
           sum += std::abs(roundToBf16(static_cast<float>(sigma * normal(random_))));
         sumOfLaneBits += bitsOf(sum);
       }
-      const std::uint32_t base = sevenWindowBase(sumOfLaneBits, kLanes);
+      const LaneSums sums = {static_cast<std::uint32_t>(sumOfLaneBits / kLanes), kLanes};
+      const std::uint32_t base =
+          sevenWindowBase(elementFormat(Datatype::kBfloat16), wholeLanes(), sums);
       ASSERT_TRUE(base == 122 || base == 123) << base;
       high += base - 122;
     }

@@ -63,6 +63,7 @@ std::string paramName(const ::testing::TestParamInfo<RanksAndType>& info) {
 INSTANTIATE_TEST_SUITE_P(Compressed, AllGatherCounts,
                          ::testing::Combine(::testing::Range(1, 9),
                                             ::testing::Values(Datatype::kBfloat16,
+                                                              Datatype::kFloat16,
                                                               Datatype::kFloat32)),
                          paramName);
 INSTANTIATE_TEST_SUITE_P(
@@ -70,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(1, 3),
                        ::testing::Values(Datatype::kInt8, Datatype::kUint8, Datatype::kInt32,
                                          Datatype::kUint32, Datatype::kInt64, Datatype::kUint64,
-                                         Datatype::kFloat16, Datatype::kFloat64,
-                                         Datatype::kFloat8e4m3, Datatype::kFloat8e5m2)),
+                                         Datatype::kFloat64, Datatype::kFloat8e4m3,
+                                         Datatype::kFloat8e5m2)),
     paramName);
 
 class AllGather : public zipccl::testing::SeededTest {};
@@ -86,7 +87,7 @@ TEST_F(AllGather, MillionElementsOnFourRanks) {
 
 TEST_F(AllGather, EveryContentOnAllRanks) {
   LocalGroup group(3, testSettings());
-  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat32}) {
+  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat16, Datatype::kFloat32}) {
     for (const Content content : kAllContents) {
       SCOPED_TRACE(testing::contentName(content));
       // Twice: with the pool of the first call, then with the adapted one.
@@ -101,7 +102,7 @@ TEST_F(AllGather, EveryContentOnAllRanks) {
 }
 
 TEST_F(AllGather, OneRankUnlikeTheOthers) {
-  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat32}) {
+  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat16, Datatype::kFloat32}) {
     for (const Content content : kAllContents) {
       SCOPED_TRACE(testing::contentName(content));
       LocalGroup group(4, testSettings());
@@ -128,7 +129,7 @@ TEST_F(AllGather, ChecksumMakesNoDifferenceToTheResult) {
 
 TEST_F(AllGather, EveryMisalignment) {
   LocalGroup group(2, testSettings());
-  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat32}) {
+  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat16, Datatype::kFloat32}) {
     for (std::uint64_t misaligned = 0; misaligned < 64 / elementBytes(datatype); ++misaligned) {
       for (const bool inPlace : {false, true}) {
         check(group, {.datatype = datatype,
@@ -142,7 +143,7 @@ TEST_F(AllGather, EveryMisalignment) {
 }
 
 TEST_F(AllGather, SmallScratchMeansManyChunksWithinIt) {
-  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat32}) {
+  for (const Datatype datatype : {Datatype::kBfloat16, Datatype::kFloat16, Datatype::kFloat32}) {
     const policy::FrameGeometry geometry = frameGeometry(*codedDatatype(datatype));
     for (const int rankCount : {2, 5}) {
       CommunicatorSettings settings = testSettings();

@@ -26,7 +26,7 @@ TEST_F(FrameGeometryTest, PolicyAndCodecAgreeOnSizes) {
   using policy::FrameLayout;
   constexpr std::pair<FrameLayout, codec::Layout> kLayouts[] = {
       {FrameLayout::kNarrow, codec::Layout::kNarrow}, {FrameLayout::kWide, codec::Layout::kWide}};
-  for (const codec::Datatype datatype : {codec::Datatype::kBfloat16, codec::Datatype::kFloat32}) {
+  for (const codec::Datatype datatype : codec::kDatatypes) {
     const policy::FrameGeometry geometry = frameGeometry(datatype);
     for (int round = 0; round < 5000; ++round) {
       const std::uint64_t count = random_.below(std::uint64_t{1} << random_.between(1, 40));

@@ -8,37 +8,51 @@
 #include <cstring>
 #include <iterator>
 
+#include "support/small_floats.hpp"
+
 namespace zipccl::collectives::testing {
 namespace {
 
-std::uint32_t gaussianBits(Random& random) {
-  return std::bit_cast<std::uint32_t>(static_cast<float>(0.02 * random.normal()));
+/// N(0, 0.02) as an fp32 word whose upper half is the element of a 16-bit datatype.
+std::uint32_t gaussianBits(Random& random, Datatype datatype) {
+  const auto value = static_cast<float>(0.02 * random.normal());
+  return datatype == Datatype::kFloat16
+             ? static_cast<std::uint32_t>(zipccl::testing::float16Bits(value)) << 16
+             : std::bit_cast<std::uint32_t>(value);
 }
 
-std::uint32_t specialBits(Random& random) {
+std::uint32_t specialBits(Random& random, Datatype datatype) {
   static constexpr std::uint32_t kSpecials[] = {0x7FC00000U, 0xFFC00000U, 0x7F800001U, 0x7F810000U,
                                                 0x7F800000U, 0xFF800000U, 0x00000001U, 0x80010000U,
                                                 0x00000000U, 0x80000000U, 0x7F7FFFFFU, 0x00800000U};
-  const std::uint32_t bits = kSpecials[random.below(std::size(kSpecials))];
+  static constexpr std::uint32_t kFloat16Specials[] = {
+      0x7E000000U, 0xFE000000U, 0x7C010000U, 0x7D000000U, 0x7C000000U, 0xFC000000U,
+      0x00010000U, 0x80010000U, 0x00000000U, 0x80000000U, 0x7BFF0000U, 0x04000000U};
+  static_assert(std::size(kSpecials) == std::size(kFloat16Specials));
+  const std::uint64_t which = random.below(std::size(kSpecials));
   // A payload for NaNs, and any fraction for the others.
-  return bits ^ static_cast<std::uint32_t>(random.below(1U << 22));
+  return (datatype == Datatype::kFloat16 ? kFloat16Specials : kSpecials)[which] ^
+         static_cast<std::uint32_t>(random.below(1U << 22));
 }
 
-/// One element as an fp32 word; bf16 takes its upper half.
-std::uint32_t makeElement(Random& random, Content content) {
+/// One element as an fp32 word; 16-bit datatypes take its upper half.
+std::uint32_t makeElement(Random& random, Datatype datatype, Content content) {
+  // A tile of fp16 is coded up to a quarter of escapes.
+  const double escapeShare = datatype == Datatype::kFloat16 ? 0.2 : 0.4;
   switch (content) {
     case Content::kGaussian:
-      return gaussianBits(random);
+      return gaussianBits(random, datatype);
     case Content::kWidened:
-      return gaussianBits(random) & 0xFFFF0000U;
+      return gaussianBits(random, datatype) & 0xFFFF0000U;
     case Content::kZeros:
       return 0;
     case Content::kRandomBits:
       return static_cast<std::uint32_t>(random());
     case Content::kManyEscapes:
-      return random.chance(0.4) ? static_cast<std::uint32_t>(random()) : gaussianBits(random);
+      return random.chance(escapeShare) ? static_cast<std::uint32_t>(random())
+                                        : gaussianBits(random, datatype);
     case Content::kSpecials:
-      return specialBits(random);
+      return specialBits(random, datatype);
     case Content::kPatchwork:
       break;
   }
@@ -84,7 +98,7 @@ Shard makeShard(std::uint64_t seed, int rank, Datatype datatype, std::uint64_t e
       left = random.between(1, 5000);
     }
     --left;
-    const std::uint32_t word = makeElement(random, current);
+    const std::uint32_t word = makeElement(random, datatype, current);
     const std::uint32_t value = bytesEach == 2 ? word >> 16 : word;
     std::memcpy(shard.data() + i * bytesEach, &value, bytesEach);
   }

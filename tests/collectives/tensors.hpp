@@ -18,12 +18,13 @@ namespace zipccl::collectives::testing {
 /// What the elements are like. Datatypes without a format get random bits for all of them.
 enum class Content {
   kGaussian,     ///< N(0, 0.02); fp32 with all its low halves
-  kWidened,      ///< the same with low halves zero; bf16 as kGaussian
+  kWidened,      ///< the same with low halves zero; 16-bit datatypes as kGaussian
   kZeros,        ///< +0: empty tiles
   kRandomBits,   ///< raw tiles
-  kManyEscapes,  ///< two values of five have any exponent: a large dynamic part, tiles still coded
-  kSpecials,     ///< NaNs with payloads, infinities, subnormals, signed zeros, extremes
-  kPatchwork,    ///< runs of all of the above
+  kManyEscapes,  ///< two values of five, in fp16 one, have any exponent: a large dynamic part,
+                 ///< tiles still coded
+  kSpecials,   ///< NaNs with payloads, infinities, subnormals, signed zeros, extremes
+  kPatchwork,  ///< runs of all of the above
 };
 inline constexpr Content kAllContents[] = {
     Content::kGaussian,    Content::kWidened,  Content::kZeros,    Content::kRandomBits,

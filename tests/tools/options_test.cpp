@@ -143,7 +143,12 @@ TEST(Datatype, HasASizeForEachName) {
   EXPECT_EQ(datatypeOfSafetensors("BF16"), zipcclBfloat16);
   EXPECT_EQ(datatypeOfSafetensors("I32"), zipcclInt32);
   EXPECT_FALSE(datatypeOfSafetensors("BOOL"));
-  EXPECT_TRUE(isCoded(zipcclBfloat16) && isCoded(zipcclFloat32) && !isCoded(zipcclFloat16));
+  for (const zipcclDataType_t coded : {zipcclBfloat16, zipcclFloat16, zipcclFloat32}) {
+    EXPECT_TRUE(isCoded(coded)) << coded;
+  }
+  for (const zipcclDataType_t other : {zipcclFloat64, zipcclFloat8e4m3, zipcclInt8, zipcclUint64}) {
+    EXPECT_FALSE(isCoded(other)) << other;
+  }
 }
 
 }  // namespace

@@ -79,6 +79,17 @@ class PerfTest(unittest.TestCase):
             # The wire column counts what a rank sends to the three others.
             self.assertLess(int(row[20]), int(row[0]) * 3 / 4)
 
+    def test_half_is_compressed_and_checked(self):
+        ended = run(*SMALL, "-d", "half")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        for row in rows(ended.stdout):
+            self.assertEqual(row[2], "half")
+            self.assertEqual((row[11], row[17]), ("0", "0"))
+            self.assertEqual(row[21:], ["staged", "3"])
+        # 14.3 bits for 16, headers aside.
+        self.assertGreater(float(rows(ended.stdout)[-1][19]), 1.09)
+        self.assertLess(float(rows(ended.stdout)[-1][19]), 1.13)
+
     def test_every_planted_wrong_bit_ends_with_one(self):
         for fault, places in (
             ("flip:0:1", "both"),
@@ -155,6 +166,7 @@ class PerfTest(unittest.TestCase):
                 "counts": ("I32", [4], struct.pack("<4i", 1, 2, 3, 4)),
                 "zeros": ("BF16", [30000], bytes(60000)),
                 "weights": ("BF16", [100, 200], content),
+                "halves": ("F16", [8000], struct.pack("<8000e", *(numbers.gauss(0, 0.02) for _ in range(8000)))),
                 "grads": ("F32", [5000], struct.pack("<5000f", *(numbers.gauss(0, 1) for _ in range(5000)))),
             },
         )
@@ -169,6 +181,10 @@ class PerfTest(unittest.TestCase):
         self.assertGreater(float(rows(weights.stdout)[-1][19]), 1.3)
         self.assertGreater(float(rows(zeros.stdout)[-1][19]), float(rows(weights.stdout)[-1][19]))
 
+        halves = run(*SMALL, "--data", f"file:{path}", "-d", "half")
+        self.assertEqual(halves.returncode, 0, halves.stderr)
+        self.assertEqual(rows(halves.stdout)[0][2], "half")
+        self.assertGreater(float(rows(halves.stdout)[-1][19]), 1.09)
         floats = run(*SMALL, "--data", f"file:{path}", "-d", "float")
         self.assertEqual(rows(floats.stdout)[0][2], "float")
         counts = run(*SMALL, "--data", f"file:{path}:counts")

@@ -73,7 +73,7 @@ std::optional<zipcclDataType_t> datatypeOfSafetensors(std::string_view dtype) {
 }
 
 bool isCoded(zipcclDataType_t datatype) {
-  return datatype == zipcclBfloat16 || datatype == zipcclFloat32;
+  return datatype == zipcclBfloat16 || datatype == zipcclFloat16 || datatype == zipcclFloat32;
 }
 
 bool isFloatingPoint(zipcclDataType_t datatype) { return rowOf(datatype).isFloatingPoint; }

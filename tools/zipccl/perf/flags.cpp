@@ -112,8 +112,8 @@ void addFlags(CLI::App& command, Options& options) {
   command
       .add_option("--data", options.data,
                   "What is sent. normal:SIGMA: Gaussian, another for each rank. "
-                  "file:X.safetensors: its bfloat16 or float tensors, whichever come first, one "
-                  "after the other and repeated to size. file:X.safetensors:TENSOR: that one. "
+                  "file:X.safetensors: its bfloat16, half or float tensors, whichever come first, "
+                  "one after the other and repeated to size. file:X.safetensors:TENSOR: that one. "
                   "[normal:0.02]")
       ->type_name("SOURCE");
   command

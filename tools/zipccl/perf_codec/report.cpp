@@ -48,6 +48,8 @@ const char* datatypeText(codec::Datatype datatype) {
   switch (datatype) {
     case codec::Datatype::kBfloat16:
       return "bf16";
+    case codec::Datatype::kFloat16:
+      return "fp16";
     case codec::Datatype::kFloat32:
       return "fp32";
   }
