@@ -99,7 +99,8 @@ typedef struct {
   int checksum;             ///< 1: frames carry a checksum of the content; 0
   int64_t minBytes;         ///< fewer bytes a rank than this go native. ZIPCCL_MIN_BYTES; 0
   int64_t maxScratchBytes;  ///< bound of a rank's scratch memory. ZIPCCL_MAX_SCRATCH; 256 MiB
-  int64_t timeoutMs;        ///< longest wait for a rank, 0: forever. ZIPCCL_TIMEOUT; 30 min
+  int64_t timeoutMs;        ///< longest wait for a rank, up to a year; 0: forever.
+                            ///< ZIPCCL_TIMEOUT (in seconds); 30 min
 } zipcclConfig_t;
 
 #define ZIPCCL_CONFIG_MAGIC 0x7A63636CU

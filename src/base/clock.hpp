@@ -17,7 +17,8 @@ namespace zipccl {
       .count();
 }
 
-/// A point in time after which waiting ends, or never.
+/// A point in time after which waiting ends, or never. What lies too far ahead for the clock, some
+/// hundred years, is never.
 class Deadline {
  public:
   /// Never.
@@ -27,7 +28,7 @@ class Deadline {
   explicit Deadline(std::chrono::milliseconds timeout) noexcept {
     if (timeout.count() <= 0) return;
     const std::int64_t startUs = nowUs();
-    const std::int64_t roomMs = (kNeverUs - startUs) / 1000;
+    const std::int64_t roomMs = (kLatestUs - startUs) / 1000;
     if (timeout.count() < roomMs) atUs_ = startUs + timeout.count() * 1000;
   }
 
@@ -50,6 +51,10 @@ class Deadline {
 
  private:
   static constexpr std::int64_t kNeverUs = std::numeric_limits<std::int64_t>::max();
+  /// The last point that at() can express.
+  static constexpr std::int64_t kLatestUs = std::chrono::duration_cast<std::chrono::microseconds>(
+                                                std::chrono::steady_clock::duration::max())
+                                                .count();
 
   std::int64_t atUs_ = kNeverUs;
 };

@@ -31,6 +31,8 @@ zipcclConfig_t readConfig(const zipcclConfig_t* config) {
   return read;
 }
 
+constexpr std::int64_t kLongestTimeoutMs = std::int64_t{365} * 86'400 * 1000;
+
 void expectAtLeast(const char* field, std::int64_t value, std::int64_t least) {
   expects(value >= least, "config.", field, " is ", value, "; at least ", least, " is accepted");
 }
@@ -68,6 +70,8 @@ collectives::CommunicatorSettings resolveSettings(const zipcclConfig_t* config,
   }
   if (read.timeoutMs != ZIPCCL_CONFIG_UNDEF_INT64) {
     expectAtLeast("timeoutMs", read.timeoutMs, 0);
+    expects(read.timeoutMs <= kLongestTimeoutMs, "config.timeoutMs is ", read.timeoutMs,
+            "; at most ", kLongestTimeoutMs, " is accepted; 0 is forever");
     settings.timeout = std::chrono::milliseconds(read.timeoutMs);
   }
   if (environment.isDisabled) agreed.strategy = StrategyChoice::kNative;

@@ -169,6 +169,13 @@ TEST(Clock, DeadlinesPass) {
   EXPECT_TRUE(Deadline(std::chrono::milliseconds(0)).isNever());
   EXPECT_TRUE(Deadline(std::chrono::milliseconds(-1)).isNever());
   EXPECT_TRUE(Deadline(std::chrono::milliseconds::max()).isNever());
+  // As far ahead as the clock's own nanoseconds can tell, and a little farther.
+  const std::chrono::milliseconds farthest(9'223'372'036'854);
+  EXPECT_TRUE(Deadline(farthest).isNever());
+  EXPECT_TRUE(Deadline(farthest + std::chrono::hours(1)).isNever());
+  const Deadline far(std::chrono::hours(24 * 365 * 100));
+  EXPECT_FALSE(far.isNever());
+  EXPECT_GT(far.at(), std::chrono::steady_clock::now());
   EXPECT_FALSE(Deadline().hasPassed());
   EXPECT_TRUE(Deadline::now().hasPassed());
   const Deadline soon(std::chrono::milliseconds(20));

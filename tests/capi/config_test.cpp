@@ -103,6 +103,9 @@ TEST(Config, RejectsWhatItDoesNotKnowAndSaysWhy) {
             "config.maxScratchBytes is -5; at least 0 is accepted");
   EXPECT_EQ(rejected([](C& c) { c.timeoutMs = -5; }),
             "config.timeoutMs is -5; at least 0 is accepted");
+  EXPECT_EQ(rejected([](C& c) { c.timeoutMs = 31'536'000'000; }), "accepted") << "a year";
+  EXPECT_EQ(rejected([](C& c) { c.timeoutMs = 31'536'000'001; }),
+            "config.timeoutMs is 31536000001; at most 31536000000 is accepted; 0 is forever");
   EXPECT_EQ(rejected([](C& c) { c.magic = 0; }).substr(0, 17), "config.magic is 0");
   EXPECT_EQ(rejected([](C& c) { c.size = 0; }).substr(0, 16), "config.size is 0");
   EXPECT_EQ(rejected([](C& c) { c.size = sizeof(C) + 8; }).substr(0, 15), "config.size is ");
