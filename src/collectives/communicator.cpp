@@ -68,7 +68,7 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
     : transport_(std::move(transport)),
       codec_(std::move(codec)),
       settings_(settings.agreed),
-      scratch_(*codec_, settings.agreed.maxScratchBytes),
+      scratch_(*codec_, *transport_, settings.agreed.maxScratchBytes),
       reports_(static_cast<std::size_t>(transport_->rankCount())),
       statuses_(static_cast<std::size_t>(transport_->rankCount())) {
   expects(codec_->memoryKind() == transport_->memoryKind(),
@@ -96,7 +96,10 @@ void Communicator::allGather(const void* send, void* receive, std::uint64_t elem
 
 void Communicator::run(const std::function<CallOutcome(Engine&)>& collective) {
   const BusyGuard busy(isBusy_, rank());
-  if (const std::optional<Error> error = asyncError()) throw *error;
+  if (const std::optional<Error> error = asyncError()) {
+    transport_->tellOthers();
+    throw *error;
+  }
   Engine engine{*transport_, *codec_,   scratch_, classes_,           reports_,
                 statuses_,   settings_, profile_, compressionAgreed_, callCount_++};
   try {
@@ -138,6 +141,7 @@ void Communicator::end(const Error& error) {
     transport_->abort(sticky.message());
     logWarn("rank ", rank(), " of ", rankCount(), ": a collective failed: ", sticky.what());
   }
+  transport_->tellOthers();
   throw sticky;
 }
 

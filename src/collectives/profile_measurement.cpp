@@ -8,39 +8,31 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/random.hpp"
 #include "collectives/scratch.hpp"
+#include "policy/cost_model.hpp"
 
 namespace zipccl::collectives {
 namespace {
 
-constexpr std::uint64_t kSampleElements = std::uint64_t{1} << 17;
-constexpr std::uint64_t kSampleBytes = 2 * kSampleElements;
+// A sample of 4 MiB is larger than a core's own caches, as the messages are that compression is
+// for. Where scratch has less room it is smaller.
+constexpr std::uint64_t kMostSampleElements = std::uint64_t{1} << 21;
+constexpr std::uint64_t kLeastSampleElements = std::uint64_t{1} << 17;
 constexpr std::uint64_t kTinyElements = 1024;
-constexpr int kRepeats = 3;
 
 constexpr std::array<std::uint64_t, 5> kLinkBytes = {1U << 12, 1U << 15, 1U << 18, 1U << 21,
                                                      1U << 23};
-constexpr double kLongestStepUs = 50'000.0;
 constexpr std::uint64_t kMostGatheredBytes = std::uint64_t{64} << 20;
 
-/// Elapsed microseconds of the fastest of a few runs.
-double fastestUs(const std::function<void()>& prepare, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  double fastest = 0.0;
-  for (int i = 0; i < kRepeats; ++i) {
-    prepare();
-    const Clock::time_point start = Clock::now();
-    work();
-    const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-    fastest = i == 0 ? us : std::min(fastest, us);
-  }
-  return std::max(fastest, 0.01);
-}
+// What takes no longer is repeated; larger messages are tried while the link's share of time lasts.
+constexpr int kRepeats = 3;
+constexpr double kQuickUs = 10'000.0;
+constexpr double kLinkBudgetUs = 150'000.0;
 
 /// The largest of the ranks' values, element by element.
 template <std::size_t count>
@@ -56,66 +48,128 @@ std::array<double, count> slowest(transport::Transport& transport,
   return most;
 }
 
-std::vector<std::uint16_t> gaussianSample() {
+class Stopwatch {
+ public:
+  [[nodiscard]] double elapsedUs() const {
+    return std::chrono::duration<double, std::micro>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// What every rank knows of one measurement, in microseconds.
+struct Measured {
+  double workUs = 0.0;   ///< the work once, on the slowest rank
+  double spentUs = 0.0;  ///< the measurement as a whole
+};
+
+/// Times `work`, which all ranks start together: the fastest of a few runs, or the only one where
+/// it is not quick. The ranks decide on repetitions alike, from what the slowest needed.
+Measured measure(transport::Transport& transport, const std::function<void()>& work) {
+  const Stopwatch whole;
+  const auto run = [&] {
+    transport.barrier();
+    const Stopwatch stopwatch;
+    work();
+    return stopwatch.elapsedUs();
+  };
+  double fastestUs = run();
+  const bool isQuick = slowest(transport, std::array{fastestUs})[0] <= kQuickUs;
+  for (int i = 1; isQuick && i < kRepeats; ++i) fastestUs = std::min(fastestUs, run());
+  const auto agreed = slowest(transport, std::array{fastestUs, whole.elapsedUs()});
+  return {std::max(agreed[0], 0.01), agreed[1]};
+}
+
+std::vector<std::uint16_t> gaussianValues() {
   Random random(1);
-  std::vector<std::uint16_t> sample(kSampleElements);
-  for (std::uint16_t& element : sample) {
+  std::vector<std::uint16_t> values(kLeastSampleElements);
+  for (std::uint16_t& element : values) {
     const auto value = static_cast<float>(0.02 * random.normal());
     element = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
   }
-  return sample;
+  return values;
+}
+
+/// Room for a sample of bf16, its frame, and what is decoded from it.
+std::uint64_t codecBytes(std::uint64_t sampleElements) {
+  return 4 * sampleElements + codec::maxFrameBytes(codec::Datatype::kBfloat16, sampleElements);
+}
+
+std::uint64_t sampleElementsFor(std::uint64_t scratchBytes) {
+  std::uint64_t elements = kMostSampleElements;
+  while (elements > kLeastSampleElements && codecBytes(elements) > scratchBytes) elements /= 2;
+  return elements;
+}
+
+void requireIntact(codec::DecodeStatus status) {
+  expects(status == codec::DecodeStatus::kOk, ErrorCode::kInternalError,
+          "the codec cannot read the frame that it made for its measurement: ",
+          codec::describe(status));
 }
 
 void measureCodec(transport::Transport& transport, FrameCodec& codec, std::span<std::byte> scratch,
                   policy::Profile& profile) {
+  const std::uint64_t elementCount = sampleElementsFor(scratch.size());
+  const std::uint64_t sampleBytes = 2 * elementCount;
   const codec::FrameSpec spec{
-      .elementCount = kSampleElements,
+      .elementCount = elementCount,
       .poolBytes = codec::defaultPoolBytes(codec::Datatype::kBfloat16, codec::Layout::kNarrow,
-                                           kSampleElements)};
+                                           elementCount)};
   const codec::FrameSpec tinySpec{.elementCount = kTinyElements, .poolBytes = 128};
-  const std::span<std::byte> sample = scratch.first(kSampleBytes);
-  const std::span<std::byte> decoded = scratch.subspan(kSampleBytes, kSampleBytes);
-  const std::span<std::byte> frame = scratch.subspan(2 * kSampleBytes);
-  const std::vector<std::uint16_t> elements = gaussianSample();
-  codec.copy(sample.data(), elements.data(), kSampleBytes, {});
+  const std::span<std::byte> sample = scratch.first(sampleBytes);
+  const std::span<std::byte> decoded = scratch.subspan(sampleBytes, sampleBytes);
+  const std::span<std::byte> frame = scratch.subspan(2 * sampleBytes);
+  const std::vector<std::uint16_t> values = gaussianValues();
+  const std::uint64_t valueBytes = 2 * values.size();
+  for (std::uint64_t at = 0; at < sampleBytes; at += valueBytes) {
+    codec.copy(sample.data() + at, values.data(), valueBytes, {});
+  }
+  codec.finish({});
 
-  codec::DecodeStatus status{};
-  std::array<FrameReport, 1> reports;
-  const auto wait = [&] { codec.finish({}); };
   const auto encode = [&](const codec::FrameSpec& of) {
     codec.encode(of, sample.data(), frame, {}, {});
     codec.finish({});
   };
-  const double tinyUs = fastestUs(wait, [&] { encode(tinySpec); });
-  const double encodeUs = fastestUs(wait, [&] { encode(spec); });
-  const std::uint64_t staticBytes = codec::staticBytes(spec);
+  const double tinyUs = measure(transport, [&] { encode(tinySpec); }).workUs;
+  const double encodeUs = measure(transport, [&] { encode(spec); }).workUs;
+
+  std::array<FrameReport, 1> reports;
   codec.readReports(frame.data(), 0, reports, {});
-  const FrameParts parts{frame.first(staticBytes),
-                         frame.subspan(staticBytes, reports[0].dynamicBytes)};
-  const double decodeUs = fastestUs(wait, [&] {
-    codec.decode(spec, parts, decoded, &status, {});
-    codec.finish({});
-  });
-  const auto agreed = slowest(transport, std::array{tinyUs, encodeUs, decodeUs});
-  profile.frameUs = agreed[0];
-  profile.encodeGBps = static_cast<double>(kSampleBytes) / agreed[1] / 1000.0;
-  profile.decodeGBps = static_cast<double>(kSampleBytes) / agreed[2] / 1000.0;
+  const FrameReport& report = reports[0];
+  requireIntact(report.status);
+  expects(report.isSealIntact, ErrorCode::kInternalError,
+          "the codec did not seal the frame that it made for its measurement");
+  const std::uint64_t staticBytes = codec::staticBytes(spec);
+  const FrameParts parts{frame.first(staticBytes), frame.subspan(staticBytes, report.dynamicBytes)};
+  codec::DecodeStatus status{};
+  const double decodeUs = measure(transport, [&] {
+                            codec.decode(spec, parts, decoded, &status, {});
+                            codec.finish({});
+                          }).workUs;
+  requireIntact(status);
+
+  profile.frameUs = tinyUs;
+  profile.encodeGBps = static_cast<double>(sampleBytes) / encodeUs / 1000.0;
+  profile.decodeGBps = static_cast<double>(sampleBytes) / decodeUs / 1000.0;
 }
 
 void measureAllGather(transport::Transport& transport, std::span<std::byte> scratch,
                       policy::LinkProfile& link) {
+  const auto ranks = static_cast<std::uint64_t>(transport.rankCount());
+  double spentUs = 0.0;
   for (const std::uint64_t bytes : kLinkBytes) {
-    const auto ranks = static_cast<std::uint64_t>(transport.rankCount());
     if ((ranks + 1) * bytes > scratch.size()) return;
-    const double us =
-        fastestUs([&] { transport.barrier(); },
-                  [&] { transport.allGather(scratch.data(), scratch.data() + bytes, bytes); });
-    const double agreedUs = slowest(transport, std::array{us})[0];
+    // One point tells a latency and no bandwidth: so there are two whatever they cost.
+    const bool isKnown = link.pointCount >= policy::LinkProfile::kLeastPoints;
+    if (isKnown && spentUs + policy::linkUs(link, bytes) > kLinkBudgetUs) return;
+    const Measured measured = measure(
+        transport, [&] { transport.allGather(scratch.data(), scratch.data() + bytes, bytes); });
+    spentUs += measured.spentUs;
     const double previousUs =
         link.pointCount == 0 ? 0.0 : link.points[link.pointCount - 1].elapsedUs;
-    link.points[link.pointCount++] = {bytes, std::max(agreedUs, previousUs)};
-    // The next size is eight times this one, at most, and is run a few times.
-    if (8 * agreedUs * kRepeats > kLongestStepUs) return;
+    link.points[link.pointCount++] = {bytes, std::max(measured.workUs, previousUs)};
   }
 }
 
@@ -123,15 +177,15 @@ void measureAllGather(transport::Transport& transport, std::span<std::byte> scra
 
 policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec,
                                std::uint64_t maxScratchBytes) {
-  const auto ranks = static_cast<std::uint64_t>(transport.rankCount());
-  const std::uint64_t codecBytes =
-      2 * kSampleBytes + codec::maxFrameBytes(codec::Datatype::kBfloat16, kSampleElements);
-  if (maxScratchBytes < std::max(codecBytes, (ranks + 1) * kLinkBytes[1])) return {};
+  const std::uint64_t shards = static_cast<std::uint64_t>(transport.rankCount()) + 1;
+  const std::uint64_t leastLinkBytes = shards * kLinkBytes[policy::LinkProfile::kLeastPoints - 1];
+  if (maxScratchBytes < std::max(codecBytes(kLeastSampleElements), leastLinkBytes)) return {};
 
-  const std::uint64_t wantedBytes = std::min((ranks + 1) * kLinkBytes.back(), kMostGatheredBytes);
-  Scratch scratch(codec, maxScratchBytes);
-  const std::span<std::byte> memory =
-      scratch.reserve(std::min(std::max(codecBytes, wantedBytes), maxScratchBytes));
+  const std::uint64_t wantedBytes =
+      std::max({codecBytes(kMostSampleElements), leastLinkBytes,
+                std::min(shards * kLinkBytes.back(), kMostGatheredBytes)});
+  Scratch scratch(codec, transport, maxScratchBytes);
+  const std::span<std::byte> memory = scratch.reserve(std::min(wantedBytes, maxScratchBytes));
   policy::Profile profile;
   measureCodec(transport, codec, memory, profile);
   codec.clear(memory.data(), std::min<std::uint64_t>(memory.size(), kLinkBytes.back()), {});

@@ -12,9 +12,10 @@
 namespace zipccl::collectives {
 
 /// Times the codec on a Gaussian sample, all ranks at once, and the transport's all-gather at a few
-/// sizes; takes about a tenth of a second. Collective; every rank gets the same profile, in which
-/// each figure is the slowest rank's. Not usable, on all ranks, where `maxScratchBytes` leaves no
-/// room.
+/// sizes, two at least; takes a tenth of a second, and no more than three unless the link is slower
+/// than 1 MB/s. Collective; every rank gets the same profile, in which each figure is the slowest
+/// rank's. Not usable, on all ranks, where `maxScratchBytes` leaves no room. Throws
+/// Error(kInternalError) where the codec cannot read its own frame.
 [[nodiscard]] policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec,
                                              std::uint64_t maxScratchBytes);
 

@@ -21,7 +21,9 @@ std::span<std::byte> Scratch::reserve(std::uint64_t bytes) {
 }
 
 void Scratch::drop() noexcept {
-  if (memory_ != nullptr) codec_.release(memory_, heldBytes_);
+  if (memory_ != nullptr && !transport_.mayStillTouchBuffers()) {
+    codec_.release(memory_, heldBytes_);
+  }
   memory_ = nullptr;
   heldBytes_ = 0;
 }

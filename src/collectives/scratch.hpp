@@ -10,14 +10,15 @@
 #include <span>
 
 #include "collectives/frame_codec.hpp"
+#include "transport/transport.hpp"
 
 namespace zipccl::collectives {
 
 class Scratch {
  public:
-  /// `codec` provides the memory and must outlive this.
-  Scratch(FrameCodec& codec, std::uint64_t maxBytes) noexcept
-      : codec_(codec), maxBytes_(maxBytes) {}
+  /// `codec` provides the memory, `transport` moves what stands in it; both must outlive this.
+  Scratch(FrameCodec& codec, const transport::Transport& transport, std::uint64_t maxBytes) noexcept
+      : codec_(codec), transport_(transport), maxBytes_(maxBytes) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { drop(); }
@@ -29,9 +30,11 @@ class Scratch {
   [[nodiscard]] std::uint64_t heldBytes() const noexcept { return heldBytes_; }
 
  private:
+  /// Gives the block back, or leaks it where the transport may still touch it.
   void drop() noexcept;
 
   FrameCodec& codec_;
+  const transport::Transport& transport_;
   std::uint64_t maxBytes_;
   std::byte* memory_ = nullptr;
   std::uint64_t heldBytes_ = 0;

@@ -39,10 +39,7 @@ double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept {
     }
   }
   const LinkPoint& last = link.points[link.pointCount - 1];
-  const double lastSlope = link.pointCount > 1 ? slope(link.points[link.pointCount - 2], last)
-                           : last.bytesPerRank > 0
-                               ? last.elapsedUs / static_cast<double>(last.bytesPerRank)
-                               : 0.0;
+  const double lastSlope = slope(link.points[link.pointCount - 2], last);
   return last.elapsedUs + lastSlope * static_cast<double>(bytesPerRank - last.bytesPerRank);
 }
 

@@ -16,7 +16,7 @@ namespace zipccl::policy {
 
 /// Time of a native collective in which every rank gives `bytesPerRank`: the points of `link`,
 /// straight lines between them, the first time below the first point, the last slope above the last
-/// point. Never falls as bytes rise. `link` must have a point.
+/// point. Never falls as bytes rise. `link` must have two points at least.
 [[nodiscard]] double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept;
 
 /// A native all-gather of the call's elements.

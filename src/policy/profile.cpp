@@ -14,7 +14,9 @@ constexpr double kLargest = std::numeric_limits<double>::max();
 bool isPositive(double value) noexcept { return value > 0.0 && value <= kLargest; }
 
 bool isUsable(const LinkProfile& link) noexcept {
-  if (link.pointCount == 0 || link.pointCount > LinkProfile::kMaxPoints) return false;
+  if (link.pointCount < LinkProfile::kLeastPoints || link.pointCount > LinkProfile::kMaxPoints) {
+    return false;
+  }
   for (std::uint32_t i = 0; i < link.pointCount; ++i) {
     const LinkPoint& point = link.points[i];
     if (!isPositive(point.elapsedUs)) return false;

@@ -22,6 +22,8 @@ struct LinkPoint {
 /// Times of one native collective for one number of ranks, by size: bytes and times ascend.
 struct LinkProfile {
   static constexpr std::uint32_t kMaxPoints = 8;
+  /// One point cannot tell latency from bandwidth.
+  static constexpr std::uint32_t kLeastPoints = 2;
 
   std::array<LinkPoint, kMaxPoints> points{};
   std::uint32_t pointCount = 0;
@@ -41,8 +43,9 @@ struct Profile {
 };
 static_assert(std::is_trivially_copyable_v<Profile>, "profiles travel in the handshake");
 
-/// Whether a decision can be made on `profile`: at least one point of the link, points that ascend,
-/// speeds above zero, every number finite. A profile that came from elsewhere must pass this first.
+/// Whether a decision can be made on `profile`: at least two points of the link, points that
+/// ascend, speeds above zero, every number finite. A profile that came from elsewhere must pass
+/// this first.
 [[nodiscard]] bool isUsable(const Profile& profile) noexcept;
 
 }  // namespace zipccl::policy

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <thread>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "base/dl_handle.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
@@ -21,6 +21,9 @@
 namespace zipccl::transport {
 
 namespace {
+
+/// How often a rank that is done looks whether the others are.
+constexpr std::chrono::milliseconds kLookInterval{1};
 
 constexpr char kInstallFolder[] = ZIPCCL_INSTALL_LIBDIR;
 constexpr char kRelativeFolder[] = ZIPCCL_RELATIVE_LIBDIR;
@@ -87,7 +90,8 @@ std::vector<std::string> mpiPluginCandidates() {
   return files;
 }
 
-MpiLibrary::MpiLibrary(const ZipcclMpiFunctions& functions) : functions_(functions) {
+MpiLibrary::MpiLibrary(const ZipcclMpiFunctions& functions)
+    : functions_(functions), processId_(::getpid()) {
   int didInitialise = 0;
   int wasFinalised = 0;
   check(functions_.initialise(&didInitialise, &wasFinalised), "MPI_Init_thread");
@@ -102,7 +106,7 @@ std::shared_ptr<MpiLibrary> MpiLibrary::ofPlugin() {
   static std::shared_ptr<MpiLibrary>& library = *new std::shared_ptr<MpiLibrary>();
   if (library == nullptr) {
     library = std::make_shared<MpiLibrary>(loadPlugin());
-    std::atexit([] { library->finalise(settings().timeout); });
+    std::atexit([] { library->finalise(); });
   }
   return library;
 }
@@ -171,7 +175,11 @@ bool MpiLibrary::isFreeable(MpiCommunicators& communicators) {
                      [](const std::unique_ptr<MpiNoticeSend>& send) { return send->isDone; });
 }
 
-void MpiLibrary::requireNotFinalised() const {
+bool MpiLibrary::isInChild() const noexcept { return ::getpid() != processId_; }
+
+void MpiLibrary::requireUsable() const {
+  expects(!isInChild(), ErrorCode::kSystemError,
+          "MPI was initialised before this process was forked and belongs to the parent");
   int isFinalised = 0;
   check(functions_.isFinalised(&isFinalised), "MPI_Finalized");
   refuseFinalised(isFinalised);
@@ -189,18 +197,17 @@ void MpiLibrary::sweep() {
   }
 }
 
-bool MpiLibrary::finalise(std::chrono::milliseconds timeout) noexcept {
+bool MpiLibrary::finalise() noexcept {
+  if (isInChild()) return false;
   try {
     int isFinalised = 0;
     check(functions_.isFinalised(&isFinalised), "MPI_Finalized");
     if (isFinalised != 0) return false;
-    const Deadline deadline(timeout);
     for (;;) {
       if (!canFinalise()) return false;
       sweep();
       if (retired_.empty()) break;
-      if (deadline.hasPassed()) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::this_thread::sleep_for(kLookInterval);
     }
     check(functions_.finalise(), "MPI_Finalize");
     return true;

@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -73,8 +72,11 @@ class MpiLibrary {
              SourceLocation where = SourceLocation::current()) const;
   [[nodiscard]] std::string textOf(int error) const;
 
-  /// Throws Error(kSystemError) if MPI is over.
-  void requireNotFinalised() const;
+  /// Throws Error(kSystemError) if MPI is over, or the parent's.
+  void requireUsable() const;
+
+  /// Whether this process is a child, by fork(), of the one that this library was made in.
+  [[nodiscard]] bool isInChild() const noexcept;
 
   void addTransport() noexcept { ++transportCount_; }
 
@@ -87,10 +89,11 @@ class MpiLibrary {
   /// Frees the communicators that every rank has left. Does not wait.
   void sweep();
 
-  /// Waits until every rank has left every transport, and finalises MPI. Does not, and returns
-  /// false, where that could hang or is not this library's to do: MPI was initialised by the
-  /// program or is over, a transport still exists, one has failed on any rank, or the time is up.
-  bool finalise(std::chrono::milliseconds timeout) noexcept;
+  /// Waits, as long as it takes, until every rank has left every transport, and finalises MPI. Does
+  /// not, and returns false, where that could hang or is not this library's to do: MPI was
+  /// initialised by the program or by the parent of this process or is over, a transport still
+  /// exists, or one has failed on any rank.
+  bool finalise() noexcept;
 
  private:
   [[nodiscard]] bool canFinalise() const noexcept {
@@ -99,6 +102,7 @@ class MpiLibrary {
   [[nodiscard]] bool isFreeable(MpiCommunicators& communicators);
 
   const ZipcclMpiFunctions& functions_;
+  const int processId_;
   bool didInitialise_ = false;
   bool hasFailed_ = false;
   int transportCount_ = 0;

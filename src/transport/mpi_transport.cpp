@@ -186,6 +186,14 @@ class MpiTransport final : public Transport {
     return failure_ ? *failure_ : Error(ErrorCode::kSystemError, "out of memory in a failure");
   }
 
+  [[nodiscard]] bool mayStillTouchBuffers() const noexcept override {
+    return mayStillTouchBuffers_.load(std::memory_order_relaxed);
+  }
+  /// An operation was given up that MPI may go on with.
+  void leaveBuffersToMpi() noexcept {
+    mayStillTouchBuffers_.store(true, std::memory_order_relaxed);
+  }
+
   [[nodiscard]] const ZipcclMpiFunctions& mpi() const noexcept { return library_->functions(); }
   [[nodiscard]] const MpiLibrary& library() const noexcept { return *library_; }
 
@@ -217,8 +225,11 @@ class MpiTransport final : public Transport {
 
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
-  /// Sets the failure; false if there was one.
-  bool setFailure(Error error) noexcept;
+  enum class Origin { kThisRank, kAnotherRank };
+
+  /// Sets the failure; false if there was one. One of this rank has to be spread.
+  bool setFailure(Error error, Origin origin, std::array<int, 2> involved = {-1, -1}) noexcept;
+  void markFailed(Origin origin) noexcept;
   void sendNotice(int to, MpiNotice notice);
   void sendToAll(const MpiNotice& notice) noexcept;
   /// Lets notices leave, for as long as `deadline` allows; at least one look.
@@ -265,6 +276,7 @@ class MpiTransport final : public Transport {
   std::array<int, 2> failureInvolves_ = {-1, -1};
   std::atomic<bool> hasFailed_ = false;
   std::atomic<bool> mustSpread_ = false;
+  std::atomic<bool> mayStillTouchBuffers_ = false;
 };
 
 bool MpiOperation::isComplete() const {
@@ -350,7 +362,7 @@ void MpiOperation::abandon() noexcept {
   }
   const Deadline deadline(kDrainTime);
   Pause pause;
-  while (!deadline.hasPassed()) {
+  for (;;) {
     bool isAllDone = true;
     for (Part& part : parts_) {
       if (part.isDone) continue;
@@ -361,8 +373,11 @@ void MpiOperation::abandon() noexcept {
       isAllDone = isAllDone && part.isDone;
     }
     if (isAllDone) return;
+    if (deadline.hasPassed()) break;
     pause();
   }
+  const auto hasBuffer = [](const Part& part) { return !part.isDone && part.bytes != 0; };
+  if (std::any_of(parts_.begin(), parts_.end(), hasBuffer)) transport_.leaveBuffersToMpi();
 }
 
 void MpiOperation::cancel() noexcept {
@@ -377,6 +392,11 @@ void MpiOperation::cancel() noexcept {
 }
 
 MpiTransport::~MpiTransport() {
+  if (library_->isInChild()) {
+    // MPI and the other ranks belong to the parent.
+    static_cast<void>(communicators_.release());
+    return;
+  }
   int isFinalised = 0;
   if (mpi().isFinalised(&isFinalised) != 0 || isFinalised != 0) {
     // The program ended MPI first: there is nobody to tell, and nothing may be freed.
@@ -398,23 +418,28 @@ MpiTransport::~MpiTransport() {
   library_->retire(std::move(communicators_), hasFailed());
 }
 
-bool MpiTransport::setFailure(Error error) noexcept {
+bool MpiTransport::setFailure(Error error, Origin origin, std::array<int, 2> involved) noexcept {
   const std::lock_guard lock(failureMutex_);
   if (failure_) return false;
   failure_.emplace(std::move(error));
-  hasFailed_.store(true, std::memory_order_release);
+  failureInvolves_ = involved;
+  markFailed(origin);
   return true;
+}
+
+void MpiTransport::markFailed(Origin origin) noexcept {
+  // In this order: who sees the failure must see the duty to spread it, too.
+  if (origin == Origin::kThisRank) mustSpread_.store(true, std::memory_order_release);
+  hasFailed_.store(true, std::memory_order_release);
 }
 
 void MpiTransport::failEverywhere(ErrorCode code, const std::string& message,
                                   std::array<int, 2> involved, SourceLocation where) noexcept {
   try {
-    if (!setFailure(Error(code, message, where))) return;
+    if (!setFailure(Error(code, message, where), Origin::kThisRank, involved)) return;
   } catch (const std::exception&) {
-    hasFailed_.store(true, std::memory_order_release);
+    markFailed(Origin::kThisRank);
   }
-  failureInvolves_ = involved;
-  mustSpread_.store(true, std::memory_order_release);
   spreadFailure();
 }
 
@@ -429,9 +454,9 @@ void MpiTransport::spreadFailure() noexcept {
       const std::string& text = failure_->message();
       std::memcpy(notice.text, text.data(), std::min(text.size(), sizeof(notice.text) - 1));
     }
+    notice.involved[0] = failureInvolves_[0];
+    notice.involved[1] = failureInvolves_[1];
   }
-  notice.involved[0] = failureInvolves_[0];
-  notice.involved[1] = failureInvolves_[1];
   sendToAll(notice);
   testNotices(Deadline(kDrainTime));
 }
@@ -505,9 +530,9 @@ void MpiTransport::receiveNotice(const MpiNotice& notice, int source) noexcept {
       const auto code = isInvolved ? static_cast<ErrorCode>(notice.code) : ErrorCode::kRemoteError;
       try {
         const std::string_view text(notice.text, ::strnlen(notice.text, sizeof(notice.text)));
-        setFailure(Error(code, std::string(text)));
+        setFailure(Error(code, std::string(text)), Origin::kAnotherRank);
       } catch (const std::exception&) {
-        hasFailed_.store(true, std::memory_order_release);
+        markFailed(Origin::kAnotherRank);
       }
       break;
     }
@@ -782,14 +807,11 @@ void MpiTransport::doAllGatherControl(std::span<const std::byte> mine, std::span
 void MpiTransport::doAbort(std::string_view reason) noexcept {
   // Perhaps on another thread than MPI is used from: the rank's own thread tells the others.
   try {
-    if (!setFailure(
-            Error(ErrorCode::kRemoteError, concat("aborted: ", reason, " (rank ", rank(), ")")))) {
-      return;
-    }
+    setFailure(Error(ErrorCode::kRemoteError, concat("aborted: ", reason, " (rank ", rank(), ")")),
+               Origin::kThisRank);
   } catch (const std::exception&) {
-    hasFailed_.store(true, std::memory_order_release);
+    markFailed(Origin::kThisRank);
   }
-  mustSpread_.store(true, std::memory_order_release);
 }
 
 /// Waits for the start of communicators, when there is no transport yet that could tell of
@@ -813,7 +835,7 @@ void waitForStart(const MpiLibrary& library, ZipcclMpiHandle& request, Milliseco
 
 std::unique_ptr<Transport> makeTransport(std::shared_ptr<MpiLibrary> library,
                                          const MpiOptions& options) {
-  library->requireNotFinalised();
+  library->requireUsable();
   library->sweep();
   const Milliseconds timeout = options.timeout.value_or(settings().timeout);
   auto communicators = std::make_unique<MpiCommunicators>();

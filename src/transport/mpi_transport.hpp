@@ -39,17 +39,19 @@ struct MpiOptions {
 ///  that
 ///    MPI's tuning holds; while it runs nothing can interrupt it. All else polls.
 ///  - A failure reaches the other ranks by a message, which they notice in their next call. A rank
-///  whose
-///    transport was aborted by another thread sends it from its next call, or when it is destroyed.
+///    whose transport was aborted by another thread sends it from its next call, from tellOthers(),
+///    or when it is destroyed.
 ///  - Messages that do not fit are noticed by the receiver; a sender of a small message may have
 ///    returned, and gets the error in its next call. An all-gather or a broadcast with different
 ///    sizes fails or not as MPI has it.
 ///  - MPI cannot cancel what is under way: after a failure, MPI may touch the buffers of operations
-///  in
-///    flight while the program goes on to call MPI. End the program, or keep the buffers.
+///    in flight while the program goes on to call MPI. Where mayStillTouchBuffers() says so, end
+///    the program or keep the buffers.
 ///
-/// MPI is finalised at exit if it was initialised here, unless a transport failed or still exists:
-/// then the other ranks could make it hang, and mpirun ends the job when the process exits.
+/// MPI is finalised at exit if it was initialised here, once every rank has left every transport;
+/// waiting for that has no limit, as MPI_Finalize has none. It is not where a transport failed or
+/// still exists: then the other ranks could make it hang, and mpirun ends the job when the process
+/// exits. A child of fork() leaves MPI alone: it belongs to the parent.
 [[nodiscard]] std::unique_ptr<Transport> loadMpiTransport(const MpiOptions& options = {});
 
 /// The files that are tried in turn as the plugin.

@@ -43,6 +43,10 @@ Transport::Transport(int rank, int rankCount)
           " ranks");
 }
 
+void Transport::tellOthers() noexcept {
+  if (hasFailed()) doSpreadFailure();
+}
+
 void Transport::throwIfFailed() {
   if (!hasFailed()) return;
   doSpreadFailure();

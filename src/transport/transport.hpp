@@ -206,6 +206,15 @@ class Transport {
   /// transport that has failed already.
   void abort(std::string_view reason) noexcept;
 
+  /// Tells the other ranks of a failure that they do not know of yet; without one, nothing. For a
+  /// rank that has failed and may not call its transport again soon. On the thread that uses the
+  /// transport; waits a moment at most.
+  void tellOthers() noexcept;
+
+  /// Whether something else may still read or write buffers of operations that are over, because an
+  /// operation was given up that could not be ended. It stays so: such buffers must never be freed.
+  [[nodiscard]] virtual bool mayStillTouchBuffers() const noexcept { return false; }
+
   /// Whether the transport has failed, by abort() or by an error.
   [[nodiscard]] virtual bool hasFailed() const noexcept = 0;
 
@@ -233,7 +242,7 @@ class Transport {
   virtual void doAllGatherControl(std::span<const std::byte> mine, std::span<std::byte> all,
                                   std::chrono::milliseconds timeout) = 0;
   virtual void doAbort(std::string_view reason) noexcept = 0;
-  // Called on the thread that uses the transport, before the sticky error is thrown again.
+  // Called on the thread that uses the transport, which has failed.
   virtual void doSpreadFailure() noexcept {}
   void throwIfFailed();
   void checkAllGather(const void* send, const void* receive, std::size_t bytesPerRank);

@@ -24,6 +24,9 @@ class DamagingTransport final : public Transport {
   [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
   [[nodiscard]] bool hasFailed() const noexcept override { return inner_->hasFailed(); }
   [[nodiscard]] std::optional<Error> failure() const override { return inner_->failure(); }
+  [[nodiscard]] bool mayStillTouchBuffers() const noexcept override {
+    return inner_->mayStillTouchBuffers();
+  }
 
  private:
   [[nodiscard]] Request doStartAllGather(const void* send, void* receive, std::size_t bytesPerRank,
@@ -50,7 +53,10 @@ class DamagingTransport final : public Transport {
     return withTimeout().startExchange(sends, receives, stream);
   }
 
-  void doBarrier() override { withTimeout().barrier(); }
+  void doBarrier() override {
+    withTimeout().barrier();
+    if (damage_.onBarrier) damage_.onBarrier(rank());
+  }
 
   void doAllGatherControl(std::span<const std::byte> mine, std::span<std::byte> all,
                           std::chrono::milliseconds timeout) override {
@@ -58,6 +64,7 @@ class DamagingTransport final : public Transport {
   }
 
   void doAbort(std::string_view reason) noexcept override { inner_->abort(reason); }
+  void doSpreadFailure() noexcept override { inner_->tellOthers(); }
 
   Transport& withTimeout() {
     inner_->setTimeout(timeout());

@@ -20,6 +20,8 @@ struct Damage {
   /// Changes what this rank got, `shardBytes` from each rank; the others get theirs undamaged.
   std::function<void(int rank, int index, std::span<std::byte> received, std::size_t shardBytes)>
       onReceive;
+  /// Sees barriers.
+  std::function<void(int rank)> onBarrier = {};
 };
 
 [[nodiscard]] std::unique_ptr<transport::Transport> damage(

@@ -83,6 +83,33 @@ TEST_F(MpiFailure, AbortOfOneRankEndsTheOthers) {
   EXPECT_NE(error.message().find("the application aborted"), std::string::npos) << error.what();
 }
 
+/// The others must not depend on what a rank does after its error, such as leaving at once.
+TEST_F(MpiFailure, AFailureSeenByOneRankEndsTheOthersWhileItLives) {
+  constexpr int kReceiver = 1;
+  const Damage damage{
+      .onSend = {},
+      .onReceive = [](int rank, int index, std::span<std::byte> received, std::size_t shardBytes) {
+        if (rank == kReceiver && index == 1) received[2 * shardBytes] ^= std::byte{1};
+      }};
+  Communicator communicator(testing::damage(transport::loadMpiTransport(), damage), makeHostCodec(),
+                            testSettings());
+  const Error error = firstError(communicator, {.elementCount = 20'000, .seed = seed_});
+  EXPECT_EQ(error.code(), ErrorCode::kRemoteError) << error.what();
+  EXPECT_NE(error.message().find("the frame of rank 2 (call 1, chunk 0) is damaged"),
+            std::string::npos)
+      << error.what();
+  worldTransport().barrier();
+}
+
+TEST_F(MpiFailure, AnAbortIsToldByTheNextCall) {
+  Communicator communicator(transport::loadMpiTransport(), makeHostCodec(), testSettings());
+  if (communicator.rank() == 0) communicator.abort();
+  const Error error = firstError(communicator, {.elementCount = 20'000, .seed = seed_});
+  EXPECT_EQ(error.code(), ErrorCode::kRemoteError) << error.what();
+  EXPECT_NE(error.message().find("the application aborted"), std::string::npos) << error.what();
+  worldTransport().barrier();
+}
+
 TEST_F(MpiFailure, ARankThatDoesNotComeIsNamed) {
   CommunicatorSettings settings = testSettings();
   settings.timeout = std::chrono::milliseconds(500);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 #include <vector>
 #include <zipccl/codec.hpp>
 
@@ -14,6 +16,7 @@
 #include "collectives/frame_note.hpp"
 #include "collectives/host_codec.hpp"
 #include "collectives/scratch.hpp"
+#include "forwarding_codec.hpp"
 #include "policy/chunks.hpp"
 #include "support/seeded_test.hpp"
 
@@ -141,9 +144,69 @@ TEST(ClassTable, ForgetsTheClassNotUsedForLongest) {
   EXPECT_EQ(table.use(numbered(1), call++).statistics.nativeStreak, 0U) << "it was forgotten";
 }
 
+/// One rank that moves nothing, and may or may not be done with buffers.
+class NoTransport final : public transport::Transport {
+ public:
+  NoTransport() : Transport(0, 1) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return "none"; }
+  [[nodiscard]] bool hasFailed() const noexcept override { return false; }
+  [[nodiscard]] std::optional<Error> failure() const override { return std::nullopt; }
+  [[nodiscard]] bool mayStillTouchBuffers() const noexcept override { return touchesBuffers; }
+
+  bool touchesBuffers = false;
+
+ private:
+  [[nodiscard]] transport::Request doStartAllGather(const void*, void*, std::size_t,
+                                                    transport::StreamHandle) override {
+    return {};
+  }
+  [[nodiscard]] transport::Request doStartBroadcast(void*, std::size_t, int,
+                                                    transport::StreamHandle) override {
+    return {};
+  }
+  [[nodiscard]] transport::Request doStartExchange(std::span<const transport::SendMessage>,
+                                                   std::span<const transport::ReceiveMessage>,
+                                                   transport::StreamHandle) override {
+    return {};
+  }
+  void doBarrier() override {}
+  void doAllGatherControl(std::span<const std::byte>, std::span<std::byte>,
+                          std::chrono::milliseconds) override {}
+  void doAbort(std::string_view) noexcept override {}
+};
+
+/// Gives out memory of its own and notes what comes back.
+class CountingCodec final : public testing::ForwardingCodec {
+ public:
+  [[nodiscard]] std::byte* allocate(std::uint64_t bytes) override {
+    return memory_.emplace_back(bytes).data();
+  }
+  void release(std::byte*, std::uint64_t) noexcept override { ++releaseCount; }
+
+  int releaseCount = 0;
+
+ private:
+  std::deque<std::vector<std::byte>> memory_;
+};
+
+TEST(Scratch, IsGivenBackUnlessTheTransportMayStillWriteToIt) {
+  for (const bool touchesBuffers : {false, true}) {
+    CountingCodec codec;
+    NoTransport transport;
+    {
+      Scratch scratch(codec, transport, 1000);
+      static_cast<void>(scratch.reserve(100));
+      transport.touchesBuffers = touchesBuffers;
+      static_cast<void>(scratch.reserve(200));
+    }
+    EXPECT_EQ(codec.releaseCount, touchesBuffers ? 0 : 2);
+  }
+}
+
 TEST(Scratch, GrowsToWhatIsNeededAndNeverBeyondItsBound) {
   const std::unique_ptr<FrameCodec> codec = makeHostCodec();
-  Scratch scratch(*codec, 10'000);
+  const NoTransport transport;
+  Scratch scratch(*codec, transport, 10'000);
   EXPECT_EQ(scratch.heldBytes(), 0U);
   const std::span<std::byte> first = scratch.reserve(4000);
   EXPECT_EQ(first.size(), 4000U);

@@ -71,7 +71,7 @@ inline CallFacts float32Call(std::uint64_t elementCount, int rankCount = 4) {
   return call;
 }
 
-/// A profile with up to kMaxPoints ascending points and speeds over four decades.
+/// A usable profile with up to kMaxPoints points and speeds over four decades.
 inline Profile randomProfile(Random& random) {
   const auto speed = [&] {
     double value = 0.05 * (1.0 + random.uniform());
@@ -79,8 +79,8 @@ inline Profile randomProfile(Random& random) {
     return value;
   };
   Profile profile{.encodeGBps = speed(), .decodeGBps = speed(), .frameUs = random.uniform() * 50};
-  profile.allGather.pointCount =
-      static_cast<std::uint32_t>(random.between(1, LinkProfile::kMaxPoints));
+  profile.allGather.pointCount = static_cast<std::uint32_t>(
+      random.between(LinkProfile::kLeastPoints, LinkProfile::kMaxPoints));
   std::uint64_t bytes = random.below(1000);
   double us = 1.0 + random.uniform() * 100;
   for (std::uint32_t i = 0; i < profile.allGather.pointCount; ++i) {

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The measurement of a profile: what it finds on links of known speed, what it costs on slow ones,
+// and that it believes no broken codec.
+
+#include "collectives/profile_measurement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "damaging_transport.hpp"
+#include "forwarding_codec.hpp"
+#include "local_group.hpp"
+#include "policy/cost_model.hpp"
+#include "transport/local_transport.hpp"
+
+namespace zipccl::collectives {
+namespace {
+
+using testing::Damage;
+using testing::ForwardingCodec;
+using testing::RankErrors;
+using testing::runRanks;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr int kRanks = 2;
+
+/// A link whose every all-gather takes as long as this says, and a little more.
+struct Link {
+  double latencyUs = 0.0;
+  double bytesPerUs = 0.0;
+
+  [[nodiscard]] double gatherUs(std::uint64_t shardBytes) const {
+    return latencyUs + static_cast<double>(shardBytes) / bytesPerUs;
+  }
+};
+
+struct Result {
+  policy::Profile profile;
+  double gatheredUs = 0.0;  ///< what the all-gathers of the measurement took by the link's terms
+};
+
+Result measureOn(const Link& link, std::uint64_t scratchBytes = 256 * kMiB) {
+  transport::LocalWorld world(kRanks);
+  std::vector<policy::Profile> profiles(kRanks);
+  double gatheredUs = 0.0;
+  const Damage slowness{
+      .onSend = {}, .onReceive = [&](int rank, int, std::span<std::byte>, std::size_t shardBytes) {
+        const double us = link.gatherUs(shardBytes);
+        if (rank == 0) gatheredUs += us;
+        std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
+      }};
+  const RankErrors errors = runRanks(kRanks, [&](int rank) {
+    const std::unique_ptr<transport::Transport> transport =
+        testing::damage(world.transport(rank), slowness);
+    ForwardingCodec codec;
+    profiles[static_cast<std::size_t>(rank)] = measureProfile(*transport, codec, scratchBytes);
+  });
+  for (const std::optional<Error>& error : errors) EXPECT_FALSE(error) << error->what();
+  EXPECT_EQ(profiles[0], profiles[1]);
+  return {profiles[0], gatheredUs};
+}
+
+TEST(ProfileMeasurement, TellsLatencyFromBandwidth) {
+  // 2.2 ms before the first byte, then 5 GB/s: no reason to take it for 2 MB/s.
+  const Link link{.latencyUs = 2200.0, .bytesPerUs = 5000.0};
+  const policy::Profile profile = measureOn(link).profile;
+  ASSERT_TRUE(policy::isUsable(profile));
+  for (const std::uint64_t bytes : {4096 * std::uint64_t{1}, kMiB, 64 * kMiB}) {
+    const double foundUs = policy::linkUs(profile.allGather, bytes);
+    EXPECT_GE(foundUs, 0.5 * link.gatherUs(bytes)) << bytes;
+    // A busy machine takes several times as long; the latency taken for bandwidth made thousands.
+    EXPECT_LE(foundUs, 200.0 * link.gatherUs(bytes)) << bytes;
+  }
+}
+
+TEST(ProfileMeasurement, KeepsItsTimeOnSlowLinks) {
+  for (const Link& link : {Link{.latencyUs = 30'000.0, .bytesPerUs = 1000.0},
+                           Link{.latencyUs = 100.0, .bytesPerUs = 1.0},
+                           Link{.latencyUs = 9000.0, .bytesPerUs = 50.0}}) {
+    const Result result = measureOn(link);
+    EXPECT_TRUE(policy::isUsable(result.profile));
+    EXPECT_GE(result.profile.allGather.pointCount, 2U);
+    EXPECT_LE(result.gatheredUs, 250'000.0) << link.latencyUs << " us, " << link.bytesPerUs;
+  }
+}
+
+TEST(ProfileMeasurement, FitsIntoLittleScratchOrIsNotUsable) {
+  const Link link{.latencyUs = 1.0, .bytesPerUs = 10'000.0};
+  EXPECT_TRUE(policy::isUsable(measureOn(link, kMiB).profile));
+  EXPECT_FALSE(policy::isUsable(measureOn(link, kMiB / 2).profile));
+}
+
+/// Notes what happens on one rank, in order: barriers, and encodes by their number of elements.
+class Recorder {
+ public:
+  void add(std::uint64_t event) { events_.push_back(event); }
+  [[nodiscard]] const std::vector<std::uint64_t>& events() const { return events_; }
+  static constexpr std::uint64_t kBarrier = 0;
+
+ private:
+  std::vector<std::uint64_t> events_;
+};
+
+class RecordingCodec final : public ForwardingCodec {
+ public:
+  explicit RecordingCodec(Recorder& recorder) : recorder_(recorder) {}
+  void encode(const codec::FrameSpec& spec, const void* source, std::span<std::byte> frame,
+              FrameNote note, transport::StreamHandle stream) override {
+    recorder_.add(spec.elementCount);
+    ForwardingCodec::encode(spec, source, frame, note, stream);
+  }
+
+ private:
+  Recorder& recorder_;
+};
+
+TEST(ProfileMeasurement, EncodesOnAllRanksAtOnceMoreThanACoreCaches) {
+  transport::LocalWorld world(kRanks);
+  std::vector<Recorder> recorders(kRanks);
+  const Damage watch{.onSend = {}, .onReceive = {}, .onBarrier = [&](int rank) {
+                       recorders[static_cast<std::size_t>(rank)].add(Recorder::kBarrier);
+                     }};
+  runRanks(kRanks, [&](int rank) {
+    const std::unique_ptr<transport::Transport> transport =
+        testing::damage(world.transport(rank), watch);
+    RecordingCodec codec(recorders[static_cast<std::size_t>(rank)]);
+    static_cast<void>(measureProfile(*transport, codec, 256 * kMiB));
+  });
+  for (const Recorder& recorder : recorders) {
+    std::uint64_t most = 0;
+    std::uint64_t previous = 1;
+    for (const std::uint64_t event : recorder.events()) {
+      if (event != Recorder::kBarrier) {
+        EXPECT_EQ(previous, Recorder::kBarrier) << "an encode that does not start with the others'";
+      }
+      previous = event;
+      most = std::max(most, event);
+    }
+    EXPECT_GE(2 * most, 4 * kMiB);
+  }
+}
+
+/// Makes frames that nobody can read, or says so.
+class BrokenCodec final : public ForwardingCodec {
+ public:
+  enum class Fault { kHeader, kSeal, kContent };
+  explicit BrokenCodec(Fault fault) : fault_(fault) {}
+
+  void readReports(const std::byte* frames, std::uint64_t strideBytes,
+                   std::span<FrameReport> reports, transport::StreamHandle stream) override {
+    ForwardingCodec::readReports(frames, strideBytes, reports, stream);
+    if (fault_ == Fault::kHeader) reports[0].status = codec::DecodeStatus::kBadMagic;
+    if (fault_ == Fault::kSeal) reports[0].isSealIntact = false;
+  }
+  void decode(const codec::FrameSpec& expected, const FrameParts& frame,
+              std::span<std::byte> output, codec::DecodeStatus* status,
+              transport::StreamHandle stream) override {
+    ForwardingCodec::decode(expected, frame, output, status, stream);
+    if (fault_ == Fault::kContent) *status = codec::DecodeStatus::kTruncated;
+  }
+
+ private:
+  Fault fault_;
+};
+
+TEST(ProfileMeasurement, ABrokenCodecIsAnErrorOnAllRanks) {
+  using Fault = BrokenCodec::Fault;
+  for (const auto& [fault, words] :
+       std::vector<std::pair<Fault, std::string>>{{Fault::kHeader, "cannot read the frame"},
+                                                  {Fault::kSeal, "did not seal the frame"},
+                                                  {Fault::kContent, "cannot read the frame"}}) {
+    transport::LocalWorld world(kRanks);
+    const RankErrors errors = runRanks(kRanks, [&](int rank) {
+      const std::unique_ptr<transport::Transport> transport = world.transport(rank);
+      if (rank == 0) {
+        ForwardingCodec codec;
+        static_cast<void>(measureProfile(*transport, codec, 256 * kMiB));
+      } else {
+        BrokenCodec codec(fault);
+        static_cast<void>(measureProfile(*transport, codec, 256 * kMiB));
+      }
+    });
+    ASSERT_TRUE(errors[1]) << words;
+    EXPECT_EQ(errors[1]->code(), ErrorCode::kInternalError);
+    EXPECT_NE(errors[1]->message().find(words), std::string::npos) << errors[1]->message();
+    ASSERT_TRUE(errors[0]) << words;
+    EXPECT_EQ(errors[0]->code(), ErrorCode::kRemoteError) << errors[0]->message();
+  }
+}
+
+}  // namespace
+}  // namespace zipccl::collectives
