@@ -16,13 +16,12 @@
 
 #include "gpu/decode_tile.cuh"
 #include "gpu/launch.hpp"
+#include "gpu/reduce_tile.cuh"
 
 namespace zipccl::gpu {
 namespace {
 
 using codec::kGroupTiles;
-
-constexpr unsigned kGroupThreads = 32 * kGroupTiles;
 
 struct ReduceArguments {
   FrameView<const std::byte> offsets;  ///< of sections, from a static part at address 0
@@ -31,6 +30,7 @@ struct ReduceArguments {
   codec::HeaderBytes expected;
   float factor;
   unsigned frameCount;
+  OpaqueFactors factors;
   FrameParts frames[kMaxReduceFrames];
 };
 static_assert(sizeof(ReduceArguments) <= 32764, "what a kernel may take by value");
@@ -83,57 +83,268 @@ __device__ __forceinline__ std::uint32_t canonical(float value) {
   return isnan(value) ? 0x7FFFFFFFU : __float_as_uint(value);
 }
 
-template <typename Element, bool kScale, bool kAligned>
-__global__ __launch_bounds__(kGroupThreads,
-                             2) void decodeReduceKernel(const __grid_constant__ ReduceArguments a) {
-  constexpr unsigned kShared = kSharedPerWarp<Element, kAligned>;
-  const unsigned lane = threadIdx.x % 32;
-  const unsigned member = threadIdx.x / 32;
-  const SharedAddress stage = blockShared<kGroupTiles * kShared>() + member * kShared;
-  const std::uint64_t stride = gridDim.x;
-  for (std::uint64_t group = blockIdx.x; group < a.offsets.groupCount; group += stride) {
-    const std::uint64_t tile = group * kGroupTiles + member;
-    if (tile >= a.offsets.tileCount) break;
-    float2 sums[codec::kPairWords] = {};
-    TileReads next = readTile<Element>(viewOf(a, 0), group, member, lane);
-    for (unsigned i = 0; i < a.frameCount; ++i) {
-      const TileReads reads = next;
-      if (i + 1 < a.frameCount) next = readTile<Element>(viewOf(a, i + 1), group, member, lane);
-      decodeTile<Element>(viewOf(a, i), a.status, group, member, lane, reads, stage,
-                          [&](const PairWords& words, const PairWords& low) {
+/// Of a group's tiles a block takes so many, a warp each: small blocks leave less undone at the end
+/// of a launch.
+constexpr unsigned kWarps = 4;
+constexpr unsigned kParts = kGroupTiles / kWarps;
+/// Frames of which a block knows the places at once.
+constexpr unsigned kTableFrames = 16;
+/// Blocks that fit a multiprocessor, by their registers: more hide more of the latencies, until
+/// values have to leave the registers.
+template <typename Element>
+constexpr unsigned kMinBlocks = Element::kHasLow ? 5 : 7;
+
+/// Hides from the compiler how a value came about.
+template <typename T>
+__device__ __forceinline__ T hidden(T value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+/// Adds a tile's pair words to its sums, as they come.
+template <typename Element, bool kScale>
+struct Adder {
+  float2 (&sums)[codec::kPairWords];
+  const PairWords& low;
+  float factor;
+
+  __device__ __forceinline__ void operator()(unsigned w, std::uint32_t word) const {
+    float2 v = valuesOf<Element>(word, low[w]);
+    if constexpr (kScale) v = scaled<Element>(v, factor);
+    sums[w].x = __fadd_rn(sums[w].x, v.x);
+    sums[w].y = __fadd_rn(sums[w].y, v.y);
+  }
+};
+
+/// A tile that is being added: its frame, and where it stands in shared memory.
+struct TileAtHand {
+  unsigned lane;
+  std::uint32_t descriptor;  ///< of its TileEntry
+  SharedAddress entryAt;
+  SharedAddress slot;
+
+  [[nodiscard]] __device__ __forceinline__ codec::TileKind kind() const {
+    return codec::kindOf(descriptor);
+  }
+  [[nodiscard]] __device__ __forceinline__ const std::byte* pointer(unsigned offset) const {
+    return loadSharedPointer(entryAt + offset);
+  }
+  [[nodiscard]] __device__ __forceinline__ uint4 plane(unsigned k) const {
+    return loadShared16(slot + 512 * k + 16 * lane);
+  }
+};
+
+/// The low halves of a tile that has some.
+template <typename Element>
+__device__ __forceinline__ void readLow(const FrameView<const std::byte>& f, const TileAtHand& tile,
+                                        PairWords& low) {
+  const std::byte* const from =
+      tile.pointer(Element::kNarrowLow ? offsetof(TileEntry, blocks) : offsetof(TileEntry, record));
+  const std::uint32_t rest = tile.kind() == codec::TileKind::kRaw ? codec::kRawRestBytes : 0U;
+  const std::uint32_t at = (Element::kNarrowLow ? rest : codec::kLowPlaneAt) + 16 * tile.lane;
 #pragma unroll
-                            for (unsigned w = 0; w < codec::kPairWords; ++w) {
-                              float2 v = valuesOf<Element>(words[w], low[w]);
-                              if constexpr (kScale) v = scaled<Element>(v, a.factor);
-                              sums[w].x = i == 0 ? v.x : __fadd_rn(sums[w].x, v.x);
-                              sums[w].y = i == 0 ? v.y : __fadd_rn(sums[w].y, v.y);
-                            }
-                          });
-      __syncwarp();  // before the stage is used again
+  for (unsigned k = 0; k < 4; ++k) {
+    const std::uint32_t offset = at + 512 * k;
+    const uint4 v = __ldcs(reinterpret_cast<const uint4*>(
+        Element::kNarrowLow ? inExtra(f, from, offset) : from + offset));
+    low[4 * k] = v.x;
+    low[4 * k + 1] = v.y;
+    low[4 * k + 2] = v.z;
+    low[4 * k + 3] = v.w;
+  }
+}
+
+/// The pair words of a raw tile.
+__device__ __forceinline__ void readRaw(const FrameView<const std::byte>& f, const TileAtHand& tile,
+                                        const std::uint32_t (&codeWords)[codec::kCodeWords],
+                                        PairWords& words) {
+  const uint4 plane0 = tile.plane(0);
+  const uint4 plane1 = tile.plane(1);
+  words[0] = plane0.x, words[1] = plane0.y, words[2] = plane0.z, words[3] = plane0.w;
+  words[4] = plane1.x, words[5] = plane1.y, words[6] = plane1.z, words[7] = plane1.w;
+#pragma unroll
+  for (unsigned k = 0; k < codec::kCodeWords; ++k) words[8 + k] = codeWords[k];
+  const std::byte* const rest = tile.pointer(offsetof(TileEntry, blocks));
+#pragma unroll
+  for (unsigned k = 0; k < codec::kRawRestWords; ++k) {
+    words[11 + k] =
+        __ldg(reinterpret_cast<const std::uint32_t*>(inExtra(f, rest, 128 * k + 4 * tile.lane)));
+  }
+}
+
+/// Adds a tile with codes; without effect but a report when its escapes are not as many as its
+/// descriptor says. All lanes call it.
+template <typename Add>
+__device__ __forceinline__ void addCoded(const TileAtHand& tile,
+                                         const std::uint32_t (&codeWords)[codec::kCodeWords],
+                                         const OpaqueFactors& factors, std::uint32_t* status,
+                                         const Add& add) {
+  const LaneCodes codes = takeApart(codeWords);
+  const std::uint32_t upTo = laneSums(__popc(codes.mask));
+  if (__shfl_sync(kFullWarp, upTo, 31) != codec::escapesOf(tile.descriptor)) {
+    if (tile.lane == 0) report(status, codec::DecodeStatus::kBadEscapeCount);
+    return;
+  }
+  // All lanes have read their codes by now, so that fields may take their place.
+  const std::uint32_t base = codec::windowBaseOf(tile.descriptor);
+  const SharedAddress escapesEnd =
+      tile.slot + kEscapesAt + (tile.descriptor >> kFirstEscapeShift & 15U) + upTo;
+  std::uint32_t fields[codec::kPairWords / 2];
+  escapedFields(base, codes.mask, tile.slot + kFieldsAt + kLaneFieldBytes * tile.lane, escapesEnd,
+                factors, fields);
+  const uint4 plane0 = tile.plane(0);
+  const uint4 plane1 = tile.plane(1);
+  if (tile.kind() == codec::TileKind::kSeven) {
+    joinWords<false>(plane0, plane1, codes, fields, base, factors, add);
+  } else {
+    joinWords<true>(plane0, plane1, codes, fields, base, factors, add);
+  }
+}
+
+/// Adds a tile whose record and escapes have come. `view()`: its frame, for what is rare.
+template <typename Element, bool kScale, typename View>
+__device__ __forceinline__ void addTile(const ReduceArguments& a, const TileAtHand& tile,
+                                        const View& view, float2 (&sums)[codec::kPairWords]) {
+  PairWords low = {};
+  if constexpr (Element::kHasLow) {
+    if (codec::hasLow(tile.descriptor)) readLow<Element>(view(), tile, low);
+  }
+  const Adder<Element, kScale> add{sums, low, a.factor};
+  std::uint32_t codeWords[codec::kCodeWords];
+#pragma unroll
+  for (unsigned k = 0; k < codec::kCodeWords; ++k) {
+    codeWords[k] = loadShared4(tile.slot + codec::codeWordAt(0, k) + 4 * tile.lane);
+  }
+  if (tile.kind() == codec::TileKind::kSeven || tile.kind() == codec::TileKind::kSixAndZero) {
+    addCoded(tile, codeWords, a.factors, a.status, add);
+    return;
+  }
+  // Zeros are added too: they make +0 of -0.
+  PairWords words = {};
+  if (tile.kind() == codec::TileKind::kRaw) readRaw(view(), tile, codeWords, words);
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; ++w) add(w, words[w]);
+}
+
+template <typename Element, bool kAligned>
+__device__ __forceinline__ void storeSums(std::byte* to, SharedAddress stage, unsigned lane,
+                                          const float2 (&sums)[codec::kPairWords]) {
+  PairWords words;
+  PairWords low;
+#pragma unroll
+  for (unsigned w = 0; w < codec::kPairWords; ++w) {
+    if constexpr (Element::kHasLow) {
+      const std::uint32_t x = canonical(sums[w].x);
+      const std::uint32_t y = canonical(sums[w].y);
+      words[w] = __byte_perm(x, y, 0x7632);
+      low[w] = __byte_perm(x, y, 0x5410);
+    } else {
+      words[w] = roundToBfloat16(sums[w]);
+      low[w] = 0;
     }
-    PairWords words;
-    PairWords low;
+  }
+  storeTile<Element, kAligned>(to, stage, lane, words, low);
+}
+
+/// The warp's tile in `count` frames, of which the block's table tells; the first one's record is
+/// on its way into `slot`.
+template <typename Element, bool kScale>
+__device__ __forceinline__ void addFrames(const ReduceArguments& a, unsigned first, unsigned count,
+                                          SharedAddress entryAt, unsigned rowBytes,
+                                          SharedAddress slot, unsigned lane,
+                                          float2 (&sums)[codec::kPairWords]) {
+  SharedAddress laneSlot = slot + 16 * lane;
+  const SharedAddress slotSum = 2 * laneSlot + kSlotBytes;  // of the two that take turns
+  std::uint32_t nextDescriptor;
+  const auto startNextEscapes = [&](SharedAddress laneSlotOf, SharedAddress at) {
+    const uint4 v = loadShared16(at);
+    nextDescriptor = v.x;
+    startEscapes(laneSlotOf, reinterpret_cast<const std::byte*>(v.z | std::uint64_t{v.w} << 32),
+                 v.y, lane);
+    commitCopies();
+  };
+  startNextEscapes(laneSlot, entryAt);
+  unsigned frame = first;
+  unsigned left = count;
+#pragma unroll 1
+  while (true) {
+    const TileAtHand tile{lane, nextDescriptor, entryAt, laneSlot - 16 * lane};
+    left = hidden(left - 1);
+    if (left != 0) {
+      const SharedAddress other = slotSum - laneSlot;
+      const SharedAddress next = entryAt + rowBytes;
+      startRecord(other, loadSharedPointer(next + offsetof(TileEntry, record)), lane);
+      startNextEscapes(other, next);
+      waitCopies<1>();
+    } else {
+      waitCopies<0>();
+    }
+    // Hidden, since what few tiles need would be prepared for all.
+    const auto view = [&] { return viewOf(a, hidden(frame)); };
+    if ((tile.descriptor & kTornEscapes) != 0) {
+      const FrameView<const std::byte> f = view();
+      const std::byte* const from = tile.pointer(offsetof(TileEntry, escapes));
+      copyTorn(from, static_cast<std::uint32_t>(f.pool + f.poolBytes - from), gapBytesOf(f),
+               codec::escapesOf(tile.descriptor), lane, tile.slot + kEscapesAt);
+    }
+    __syncwarp();
+    addTile<Element, kScale>(a, tile, view, sums);
+    if (left == 0) return;
+    ++frame;
+    laneSlot = slotSum - laneSlot;
+    entryAt += rowBytes;
+    __syncwarp();  // before the slot is written again
+  }
+}
+
+template <typename Element, bool kScale, bool kAligned>
+__global__ __launch_bounds__(32 * kWarps, kMinBlocks<Element>) void decodeReduceKernel(
+    const __grid_constant__ ReduceArguments a) {
+  static_assert(2 * kSlotBytes >= Element::kTileBytes);
+  const unsigned lane = threadIdx.x;
+  const unsigned warp = threadIdx.y;
+  __shared__ TileEntry table[kTableFrames][kWarps];
+  const SharedAddress slot = blockShared<kWarps * 2 * kSlotBytes>() + warp * 2 * kSlotBytes;
+  const std::uint64_t stride = gridDim.x;
+  for (std::uint64_t part = blockIdx.x; part < a.offsets.groupCount * kParts; part += stride) {
+    const std::uint64_t tile = part * kWarps + warp;
+    const bool present = tile < a.offsets.tileCount;
+    float2 sums[codec::kPairWords];
 #pragma unroll
-    for (unsigned w = 0; w < codec::kPairWords; ++w) {
-      if constexpr (Element::kHasLow) {
-        const std::uint32_t x = canonical(sums[w].x);
-        const std::uint32_t y = canonical(sums[w].y);
-        words[w] = __byte_perm(x, y, 0x7632);
-        low[w] = __byte_perm(x, y, 0x5410);
-      } else {
-        words[w] = roundToBfloat16(sums[w]);
-        low[w] = 0;
+    for (unsigned w = 0; w < codec::kPairWords; ++w) sums[w] = {-0.0F, -0.0F};  // adds nothing
+    for (unsigned first = 0; first < a.frameCount; first += kTableFrames) {
+      const unsigned count = min(kTableFrames, a.frameCount - first);
+      if (first != 0 || part != blockIdx.x) __syncthreads();  // the table is used up
+      if (present) {
+        startRecord(slot + 16 * lane, viewOf(a, first).tiles + tile * Element::kRecordBytes, lane);
+      }
+      constexpr unsigned kFramesPerWarp = 32 / kGroupTiles;
+      for (unsigned some = kFramesPerWarp * warp; some < count; some += kFramesPerWarp * kWarps) {
+        const unsigned i = some + lane / kGroupTiles;
+        const bool listed = i < count;
+        const TileEntry entry = placeTile<Element>(viewOf(a, listed ? first + i : 0), listed,
+                                                   a.status, part / kParts, lane);
+        const unsigned member = lane % kGroupTiles;
+        if (member / kWarps == part % kParts) table[i][member % kWarps] = entry;
+      }
+      __syncthreads();
+      if (present) {
+        addFrames<Element, kScale>(a, first, count, sharedAddress(&table[0][warp]),
+                                   sizeof(table[0]), slot, lane, sums);
       }
     }
-    storeTile<Element, kAligned>(a.output + tile * Element::kTileBytes, stage, lane, words, low);
+    if (present) {
+      storeSums<Element, kAligned>(a.output + tile * Element::kTileBytes, slot, lane, sums);
+    }
   }
 
   // The tail, an element a thread, and the headers.
   if (blockIdx.x == gridDim.x - 1) {
+    const unsigned thread = 32 * warp + lane;
     using Unit = typename Element::Unit;
     const std::uint64_t elements = a.offsets.tailBytes / sizeof(Unit);
     Unit* const to = reinterpret_cast<Unit*>(a.output + a.offsets.tileCount * Element::kTileBytes);
-    for (unsigned e = threadIdx.x; e < elements; e += blockDim.x) {
+    for (unsigned e = thread; e < elements; e += 32 * kWarps) {
       float2 sum = {};
       for (unsigned i = 0; i < a.frameCount; ++i) {
         const unsigned bits = reinterpret_cast<const Unit*>(viewOf(a, i).tail)[e];
@@ -144,7 +355,7 @@ __global__ __launch_bounds__(kGroupThreads,
       to[e] =
           static_cast<Unit>(Element::kHasLow ? canonical(sum.x) : roundToBfloat16(sum) & 0xFFFFU);
     }
-    for (unsigned i = threadIdx.x; i < a.frameCount; i += blockDim.x) {
+    for (unsigned i = thread; i < a.frameCount; i += 32 * kWarps) {
       const codec::DecodeStatus status = headerStatus(viewOf(a, i), a.expected);
       if (status != codec::DecodeStatus::kOk) report(a.status, status);
     }
@@ -153,13 +364,13 @@ __global__ __launch_bounds__(kGroupThreads,
 
 template <typename Element, bool kScale>
 cudaError_t launch(const ReduceArguments& a, unsigned maxBlocks, cudaStream_t stream) {
-  const std::uint64_t groups = a.offsets.groupCount == 0 ? 1 : a.offsets.groupCount;
-  const auto grid =
-      static_cast<unsigned>(maxBlocks != 0 && groups > maxBlocks ? maxBlocks : groups);
+  const dim3 threads(32, kWarps);
+  const std::uint64_t parts = a.offsets.groupCount == 0 ? 1 : a.offsets.groupCount * kParts;
+  const auto grid = static_cast<unsigned>(maxBlocks != 0 && parts > maxBlocks ? maxBlocks : parts);
   if (reinterpret_cast<std::uintptr_t>(a.output) % 16 == 0) {
-    decodeReduceKernel<Element, kScale, true><<<grid, kGroupThreads, 0, stream>>>(a);
+    decodeReduceKernel<Element, kScale, true><<<grid, threads, 0, stream>>>(a);
   } else {
-    decodeReduceKernel<Element, kScale, false><<<grid, kGroupThreads, 0, stream>>>(a);
+    decodeReduceKernel<Element, kScale, false><<<grid, threads, 0, stream>>>(a);
   }
   return cudaGetLastError();
 }

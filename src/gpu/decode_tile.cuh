@@ -37,6 +37,26 @@ __device__ inline codec::DecodeStatus headerStatus(const FrameView<const std::by
   return header.extraBytes > f.extraLimit ? DecodeStatus::kTruncated : DecodeStatus::kOk;
 }
 
+/// Bytes of extra space that a group of the frame may take.
+__device__ __forceinline__ std::uint64_t extraLimitOf(const FrameView<const std::byte>& f) {
+  return min(f.extraLimit,
+             __ldg(&reinterpret_cast<const codec::HeaderBytes*>(f.header)->extraBytes));
+}
+
+/// Whether a group that needs `need` bytes may have its region at `groupAt`.
+__device__ __forceinline__ bool isRegionInside(std::uint64_t groupAt, std::uint32_t need,
+                                               std::uint64_t extraLimit) {
+  return need == 0 ? groupAt == 0
+                   : groupAt % codec::kExtraAlignment == 0 && groupAt <= extraLimit &&
+                         need <= extraLimit - groupAt;
+}
+
+/// Reports a group whose place is not to be trusted, though its descriptors may be valid.
+__device__ __forceinline__ void reportPlace(std::uint32_t* status, bool valid) {
+  report(status,
+         valid ? codec::DecodeStatus::kBadGroupOffset : codec::DecodeStatus::kBadDescriptor);
+}
+
 /// A tile's descriptor, and where its parts stand in extra space.
 struct TilePlace {
   std::uint32_t descriptor;
@@ -61,19 +81,13 @@ __device__ __forceinline__ TilePlace placeOfTile(std::uint32_t* status, std::uin
   };
   const unsigned below = (1U << member) - 1U;
   const std::uint32_t blocks = blocksOf(rawTiles, lowTiles);
-  const std::uint32_t need = blocks + escapes;
-  const bool inside = need == 0 ? groupAt == 0
-                                : groupAt % codec::kExtraAlignment == 0 && groupAt <= extraLimit &&
-                                      need <= extraLimit - groupAt;
+  const bool inside = isRegionInside(groupAt, blocks + escapes, extraLimit);
   TilePlace place;
   place.descriptor = __shfl_sync(kFullWarp, d, static_cast<int>(member));
   place.blockAt = groupAt + blocksOf(rawTiles & below, lowTiles & below);
   place.escapesAt = groupAt + (blocks + escapesBefore);
   if (!valid || !inside) {
-    if (lane == 0) {
-      report(status,
-             valid ? codec::DecodeStatus::kBadGroupOffset : codec::DecodeStatus::kBadDescriptor);
-    }
+    if (lane == 0) reportPlace(status, valid);
     place.descriptor = kNothing;
   }
   return place;
@@ -149,8 +163,7 @@ __device__ __forceinline__ TileReads readTile(const FrameView<const std::byte>& 
                          ? __ldg(reinterpret_cast<const std::uint32_t*>(f.descriptors) + listed)
                          : kNothing;
   reads.groupAt = __ldg(reinterpret_cast<const std::uint64_t*>(f.groups) + group);
-  reads.extraLimit =
-      min(f.extraLimit, __ldg(&reinterpret_cast<const codec::HeaderBytes*>(f.header)->extraBytes));
+  reads.extraLimit = extraLimitOf(f);
 #pragma unroll
   for (unsigned k = 0; k < codec::kCodeWords; ++k) {
     reads.codeWords[k] =

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace zipccl::gpu {
@@ -23,6 +24,11 @@ __device__ __forceinline__ uint4 loadShared16(SharedAddress at) {
                : "r"(at)
                : "memory");
   return v;
+}
+__device__ __forceinline__ const std::byte* loadSharedPointer(SharedAddress at) {
+  std::uint64_t v;
+  asm volatile("ld.shared.u64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
+  return reinterpret_cast<const std::byte*>(v);
 }
 __device__ __forceinline__ std::uint32_t loadShared4(SharedAddress at) {
   std::uint32_t v;

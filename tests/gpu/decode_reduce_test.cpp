@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "codec/codec_testing.hpp"
+#include "codec/layout.hpp"
 #include "gpu/gpu_testing.hpp"
 
 namespace zipccl::gpu::testing {
@@ -49,22 +50,48 @@ Words sumOnHost(Datatype datatype, const std::vector<Words>& inputs, float facto
 
 class DecodeReduce : public DeviceTest {
  protected:
-  /// Host frames on the device, each in one piece.
+  enum class Parts { kTogether, kApart };
+
+  /// Host frames on the device.
   struct Frames {
-    std::vector<GuardedDeviceBuffer> buffers;
+    std::vector<GuardedDeviceBuffer> buffers;  ///< one a frame, or two
     std::vector<FrameParts> parts;
   };
 
-  Frames upload(const FrameSpec& spec, const std::vector<Words>& inputs) {
+  void add(Frames& frames, const FrameSpec& spec, std::span<const std::byte> frame, Parts parts) {
+    const std::uint64_t split = codec::staticBytes(spec);
+    frames.buffers.emplace_back(stream(), parts == Parts::kApart ? frame.first(split) : frame);
+    const std::byte* const data = frames.buffers.back().data();
+    const std::byte* dynamic = data + split;
+    if (parts == Parts::kApart) {
+      frames.buffers.emplace_back(stream(), frame.subspan(split));
+      dynamic = frames.buffers.back().data();
+    }
+    frames.parts.push_back({data, frame.size() == split ? nullptr : dynamic, frame.size() - split});
+  }
+
+  Frames upload(const FrameSpec& spec, const std::vector<Words>& inputs,
+                Parts parts = Parts::kTogether) {
     Frames frames;
     for (const Words& words : inputs) {
-      const Bytes frame = encodeOnHost(spec, elementsOf(spec.datatype, words));
-      frames.buffers.emplace_back(stream(), frame);
-      const std::byte* data = frames.buffers.back().data();
-      const std::uint64_t split = codec::staticBytes(spec);
-      frames.parts.push_back({data, data + split, frame.size() - split});
+      add(frames, spec, encodeOnHost(spec, elementsOf(spec.datatype, words)), parts);
     }
     return frames;
+  }
+
+  /// Adds up frames of `words` and compares with the host's sum.
+  void expectSum(const FrameSpec& spec, const std::vector<Words>& words, float factor, Parts parts,
+                 const Manner& manner = {}) {
+    const Frames frames = upload(spec, words, parts);
+    const GuardedDeviceBuffer output(
+        stream(), spec.elementCount * codec::elementBytes(spec.datatype), manner.misalignmentBytes);
+    const DeviceWord<std::uint32_t> status(stream(), 0);
+    decodeReduce(spec, frames.parts, factor, output.data(), status.get(), stream().get(),
+                 manner.options);
+    EXPECT_EQ(status.value(), 0U) << describeWord(status.value());
+    EXPECT_TRUE(equalBytes(output.download(),
+                           elementsOf(spec.datatype, sumOnHost(spec.datatype, words, factor))));
+    EXPECT_TRUE(output.isIntact());
   }
 
   std::vector<Words> inputs(Datatype datatype, std::size_t frames, std::uint64_t count) {
@@ -87,21 +114,119 @@ TEST_F(DecodeReduce, AddsInTheOrderOfTheFrames) {
           SCOPED_TRACE(::testing::Message() << format.name << " " << count << " elements, "
                                             << frameCount << " frames, factor " << factor);
           const FrameSpec spec = specOf(format, count);
-          const auto words = inputs(format.datatype, frameCount, count);
-          const Frames frames = upload(spec, words);
           const std::uint64_t elementBytes = codec::elementBytes(format.datatype);
-          const GuardedDeviceBuffer output(stream(), count * elementBytes,
-                                           random_.below(2) * elementBytes);
-          const DeviceWord<std::uint32_t> status(stream(), 0);
-          decodeReduce(spec, frames.parts, factor, output.data(), status.get(), stream().get(),
-                       LaunchOptions{.maxBlocks = random_.below(2) == 0 ? 0U : 2U});
-          EXPECT_EQ(status.value(), 0U) << describeWord(status.value());
-          EXPECT_TRUE(
-              equalBytes(output.download(),
-                         elementsOf(format.datatype, sumOnHost(format.datatype, words, factor))));
-          EXPECT_TRUE(output.isIntact());
+          expectSum(spec, inputs(format.datatype, frameCount, count), factor, Parts::kTogether,
+                    {{random_.below(2) == 0 ? 0U : 2U}, random_.below(2) * elementBytes});
+          if (HasFailure()) return;
         }
       }
+    }
+  }
+}
+
+TEST_F(DecodeReduce, FramesOfTwoPartsWithTheBorderAnywhere) {
+  for (const Format& format : kGpuFormats) {
+    const std::uint64_t count = 19 * codec::kTileElements + 5;
+    FrameSpec spec = specOf(format, count);
+    const std::uint64_t most = codec::maxPoolBytes(format.datatype, format.layout, count);
+    for (int repeat = 0; repeat < 30; ++repeat) {
+      spec.poolBytes = random_.below(most / 128 / (repeat % 3 + 1) + 1) * 128;
+      SCOPED_TRACE(::testing::Message() << format << " pool " << spec.poolBytes);
+      expectSum(spec, inputs(format.datatype, 3, count), 1.0F, Parts::kApart);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(DecodeReduce, EscapesThatCrossTheBorder) {
+  // One tile's escapes, 640 bytes, and the pool ends behind every 128th of them.
+  for (const Format& format : kGpuFormats) {
+    for (std::uint64_t pool = 0; pool <= 768; pool += 128) {
+      SCOPED_TRACE(::testing::Message() << format << " pool " << pool);
+      std::vector<Words> words;
+      for (const std::uint32_t escapes : {37U, 640U}) {
+        words.push_back(tileWithEscapes(random_, format.datatype, escapes));
+        append(words.back(), tileWithEscapes(random_, format.datatype, 640));
+      }
+      FrameSpec spec = specOf(format, words[0].size());
+      spec.poolBytes = pool;
+      expectSum(spec, words, 1.0F, Parts::kApart);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(DecodeReduce, EscapesAtEveryLimit) {
+  // 4: what a lane places without a loop; 512 bytes: what is copied at once.
+  for (const Format& format : kGpuFormats) {
+    for (const std::uint32_t escapes :
+         {0U, 1U, 31U, 33U, 64U, 65U, 128U, 129U, 495U, 496U, 497U, 511U, 512U, 513U, 640U, 641U}) {
+      SCOPED_TRACE(::testing::Message() << format << " escapes " << escapes);
+      std::vector<Words> words;
+      for (int frame = 0; frame < 2; ++frame) {
+        words.emplace_back();
+        for (int tile = 0; tile < 9; ++tile) {
+          append(words.back(), tileWithEscapes(random_, format.datatype, escapes));
+        }
+      }
+      expectSum(specOf(format, words[0].size()), words, 1.0F, Parts::kTogether);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(DecodeReduce, ManyFrames) {
+  for (const Format& format : kGpuFormats) {
+    for (const std::size_t frameCount : {4UL, 5UL, 15UL, 16UL, 17UL, 33UL, 64UL}) {
+      SCOPED_TRACE(::testing::Message() << format << " " << frameCount << " frames");
+      const std::uint64_t count = 9 * codec::kTileElements + random_.below(1000);
+      expectSum(specOf(format, count), inputs(format.datatype, frameCount, count), 1.0F,
+                Parts::kTogether, {{random_.below(2) == 0 ? 0U : 2U}});
+      if (HasFailure()) return;
+    }
+  }
+  // As many as there may be.
+  const FrameSpec spec = specOf(kGpuFormats[0], 2500);
+  expectSum(spec, inputs(Datatype::kBfloat16, kMaxReduceFrames, 2500), 0.5F, Parts::kTogether);
+}
+
+TEST_F(DecodeReduce, FindsWhatDecodeFinds) {
+  for (const Format& format : kGpuFormats) {
+    const std::uint64_t count = 18 * codec::kTileElements;
+    FrameSpec spec = specOf(format, count);
+    spec.poolBytes = 1280;
+    const auto words = inputs(format.datatype, 2, count);
+    const Bytes good = encodeOnHost(spec, elementsOf(format.datatype, words[0]));
+    const codec::FrameLayout layout =
+        codec::frameLayout(spec.datatype, spec.layout, spec.elementCount, spec.poolBytes);
+    const GuardedDeviceBuffer output(stream(), count * codec::elementBytes(format.datatype));
+    std::uint32_t faults = 0;
+    for (int repeat = 0; repeat < (usesExactBuffers() ? 40 : 400) && !HasFailure(); ++repeat) {
+      Bytes bad = encodeOnHost(spec, elementsOf(format.datatype, words[1]));
+      // Half of the changes hit descriptors and offsets of groups.
+      const std::uint64_t at = random_.chance(0.5)
+                                   ? layout.descriptorsAt + random_.below(layout.tilesAt - 128)
+                                   : random_.below(codec::staticBytes(spec));
+      bad[at] ^= static_cast<std::byte>(1U << random_.below(8));
+      Frames frames;
+      add(frames, spec, good, Parts::kApart);
+      add(frames, spec, bad, Parts::kApart);
+      const DeviceWord<std::uint32_t> status(stream(), 0);
+      const FrameParts& parts = frames.parts[1];
+      decode(spec, parts.staticPart, parts.dynamicPart, parts.dynamicCapacity, output.data(),
+             status.get(), stream().get());
+      const std::uint32_t expected = status.value();
+      const DeviceWord<std::uint32_t> both(stream(), 0);
+      decodeReduce(spec, frames.parts, 1.0F, output.data(), both.get(), stream().get());
+      EXPECT_EQ(describeWord(both.value()), describeWord(expected)) << format << " byte " << at;
+      EXPECT_TRUE(output.isIntact() && both.isIntact());
+      faults |= expected;
+    }
+    using codec::DecodeStatus;
+    for (const DecodeStatus status : {DecodeStatus::kBadDescriptor, DecodeStatus::kBadGroupOffset,
+                                      DecodeStatus::kBadEscapeCount}) {
+      if (usesExactBuffers()) continue;
+      EXPECT_NE(faults & 1U << static_cast<unsigned>(status), 0U) << codec::describe(status);
     }
   }
 }
