@@ -33,33 +33,67 @@ inline constexpr std::uint64_t kGpuMaxElementCount = std::uint64_t{1} << 38;
 /// Bytes of device memory that encode() needs as its workspace, whatever the frame.
 inline constexpr std::size_t kEncodeWorkspaceBytes = 16;
 
-/// Makes `workspace` (device memory, kEncodeWorkspaceBytes, 16-byte aligned) ready, ordered on
-/// `stream`. Once is enough: each encode() leaves it ready for the next. Calls that may run at the
-/// same time need workspaces of their own. Throws Error(kUnhandledCudaError).
-void initEncodeWorkspace(void* workspace, StreamHandle stream);
+/// Bytes of device memory that encodeBatch() of `frameCount` frames needs as its workspace.
+[[nodiscard]] constexpr std::size_t encodeWorkspaceBytes(std::size_t frameCount) noexcept {
+  return frameCount * kEncodeWorkspaceBytes;
+}
+
+/// Makes `workspace` (device memory, encodeWorkspaceBytes(frameCount), 16-byte aligned) ready,
+/// ordered on `stream`. Once is enough: each encode() and encodeBatch() leaves it ready for the
+/// next of as many frames or fewer. Calls that may run at the same time need workspaces of their
+/// own. Throws Error(kInvalidArgument) on a bad argument, Error(kUnhandledCudaError).
+void initEncodeWorkspace(void* workspace, StreamHandle stream, std::size_t frameCount = 1);
 
 /// Encodes `spec.elementCount` elements of `source` into one contiguous frame at `frame`, ordered
 /// on `stream`; returns before the work is done.
 ///
-/// `spec` must be of bf16 and without checksum. `source` and `frame` are device memory, 16-byte
-/// aligned, and must not overlap; `frame` holds at least maxFrameBytes(datatype, elementCount)
-/// bytes, `frameCapacity` says how many. Bytes that docs/format.md calls ignored are not written.
-/// The frame's header, once the stream reaches this point, tells the extra space in use;
-/// `frameBytes` (device memory, or null) receives the bytes of the whole frame.
+/// `spec` must be without checksum: a frame that is to have one is made on the host. `source` and
+/// `frame` are device memory and must not overlap; `source` is aligned to its elements (at
+/// multiples of 16 bytes it is read faster), `frame` to 16 bytes. `frame` holds at least
+/// maxFrameBytes(datatype, elementCount) bytes, `frameCapacity` says how many. Bytes that
+/// docs/format.md calls ignored are not written. The frame's header, once the stream reaches this
+/// point, tells the extra space in use; `frameBytes` (device memory, or null) receives the bytes of
+/// the whole frame. `application` goes into the header.
 ///
 /// Throws Error(kInvalidArgument) on a bad argument, Error(kUnhandledCudaError) when the launch
 /// fails.
 void encode(const codec::FrameSpec& spec, const void* source, void* frame,
             std::uint64_t frameCapacity, std::uint64_t* frameBytes, void* workspace,
-            StreamHandle stream, const LaunchOptions& options = {});
+            StreamHandle stream, const LaunchOptions& options = {},
+            const codec::ApplicationWords& application = {});
+
+/// The most frames of one encodeBatch() or decodeBatch().
+inline constexpr std::size_t kMaxBatchFrames = 512;
+
+/// One frame of a batch to be encoded: arguments as encode() takes them.
+struct EncodeItem {
+  std::uint64_t elementCount = 0;  ///< may be 0: then the frame is a header
+  std::uint64_t poolBytes = 0;
+  const void* source = nullptr;  ///< may be null when elementCount is 0
+  void* frame = nullptr;
+  std::uint64_t frameCapacity = 0;
+  std::uint64_t* frameBytes = nullptr;  ///< may be null
+};
+
+/// Encodes frames of one datatype and layout, of different sizes, sources and places, in one
+/// launch, as encode() does each; for an uneven all-to-all. `items`, host memory, may go when the
+/// call returns: they travel with the launch, into a captured graph too. `workspace` is of as many
+/// frames. `application` goes into every header.
+///
+/// Throws as encode() does, and Error(kInvalidArgument) for more than kMaxBatchFrames items; then
+/// nothing was launched. No items are no work.
+void encodeBatch(codec::Datatype datatype, codec::Layout layout, std::span<const EncodeItem> items,
+                 void* workspace, StreamHandle stream, const LaunchOptions& options = {},
+                 const codec::ApplicationWords& application = {});
 
 /// Decodes a frame whose parts may lie in different buffers into `output`, ordered on `stream`;
 /// returns before the work is done.
 ///
-/// `spec` is what was agreed: bf16 (`spec.checksum` is not compared, and a checksum is not
-/// verified). `staticPart` holds staticBytes(spec) bytes; `dynamicPart` holds `dynamicCapacity`
-/// bytes, at least what the frame's header claims, and may be null when that is 0. All are device
-/// memory, 16-byte aligned, and do not overlap `output`. Whatever the bytes of the frame, nothing
+/// `spec` is what was agreed (`spec.checksum` is not compared, and a checksum is not verified).
+/// `staticPart` holds staticBytes(spec) bytes; `dynamicPart` holds `dynamicCapacity`
+/// bytes, at least what the frame's header claims, and may be null when that is 0. Both are device
+/// memory, 16-byte aligned, and do not overlap `output`, which is aligned to its elements (at
+/// multiples of 16 bytes it is written faster). Whatever the bytes of the frame, nothing
 /// else is read, and nothing but `output` and `*status` is written.
 ///
 /// `*status` (device memory, set to 0 by the caller before) collects one bit, 1 << DecodeStatus,
@@ -69,6 +103,24 @@ void encode(const codec::FrameSpec& spec, const void* source, void* frame,
 void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
             std::uint64_t dynamicCapacity, void* output, std::uint32_t* status, StreamHandle stream,
             const LaunchOptions& options = {});
+
+/// One frame of a batch to be decoded: arguments as decode() takes them. Several items may share a
+/// status word.
+struct DecodeItem {
+  std::uint64_t elementCount = 0;
+  std::uint64_t poolBytes = 0;
+  const void* staticPart = nullptr;
+  const void* dynamicPart = nullptr;  ///< may be null when dynamicCapacity is 0
+  std::uint64_t dynamicCapacity = 0;
+  void* output = nullptr;  ///< may be null when elementCount is 0
+  std::uint32_t* status = nullptr;
+};
+
+/// Decodes frames of one datatype and layout, of different sizes and places, in one launch, as
+/// decode() does each; a bad frame does not disturb the others. `items` as with encodeBatch().
+/// Throws as encodeBatch() does.
+void decodeBatch(codec::Datatype datatype, codec::Layout layout, std::span<const DecodeItem> items,
+                 StreamHandle stream, const LaunchOptions& options = {});
 
 /// One frame of several: device memory, as decode() takes it.
 struct FrameParts {

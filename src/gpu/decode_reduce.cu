@@ -13,6 +13,7 @@
 // warps a multiprocessor only, so the next frame's tile is read while one is decoded.
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include "gpu/decode_tile.cuh"
 #include "gpu/launch.hpp"
@@ -27,7 +28,6 @@ struct ReduceArguments {
   FrameView<const std::byte> offsets;  ///< of sections, from a static part at address 0
   std::byte* output;
   std::uint32_t* status;
-  codec::HeaderBytes expected;
   float factor;
   unsigned frameCount;
   OpaqueFactors factors;
@@ -59,16 +59,27 @@ __device__ __forceinline__ float2 valuesOf(std::uint32_t words, std::uint32_t lo
   if constexpr (Element::kHasLow) {
     return {__uint_as_float(__byte_perm(low, words, 0x5410)),
             __uint_as_float(__byte_perm(low, words, 0x7632))};
-  } else {
+  } else if constexpr (Element::kExponentBits == 8) {
     return {__uint_as_float(words << 16), __uint_as_float(words & 0xFFFF0000U)};
+  } else {
+    const __half2_raw raw{static_cast<unsigned short>(words & 0xFFFFU),
+                          static_cast<unsigned short>(words >> 16)};
+    return __half22float2(__half2(raw));
   }
 }
 
-/// Both values rounded to bf16, as a pair word.
-__device__ __forceinline__ std::uint32_t roundToBfloat16(float2 values) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(values.x, values.y);
-  return static_cast<std::uint32_t>(__bfloat16_as_ushort(pair.x)) |
-         static_cast<std::uint32_t>(__bfloat16_as_ushort(pair.y)) << 16;
+/// Both values rounded to the 16-bit datatype, as a pair word; NaNs come out as 0x7FFF.
+template <typename Element>
+__device__ __forceinline__ std::uint32_t roundedPair(float2 values) {
+  if constexpr (Element::kExponentBits == 8) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(values.x, values.y);
+    return static_cast<std::uint32_t>(__bfloat16_as_ushort(pair.x)) |
+           static_cast<std::uint32_t>(__bfloat16_as_ushort(pair.y)) << 16;
+  } else {
+    const __half2 pair = __floats2half2_rn(values.x, values.y);
+    return static_cast<std::uint32_t>(__half_as_ushort(pair.x)) |
+           static_cast<std::uint32_t>(__half_as_ushort(pair.y)) << 16;
+  }
 }
 
 template <typename Element>
@@ -76,7 +87,7 @@ __device__ __forceinline__ float2 scaled(float2 values, float factor) {
   values.x = __fmul_rn(values.x, factor);
   values.y = __fmul_rn(values.y, factor);
   if constexpr (Element::kHasLow) return values;
-  return valuesOf<Element>(roundToBfloat16(values), 0);
+  return valuesOf<Element>(roundedPair<Element>(values), 0);
 }
 
 __device__ __forceinline__ std::uint32_t canonical(float value) {
@@ -140,8 +151,8 @@ __device__ __forceinline__ void readLow(const FrameView<const std::byte>& f, con
                                         PairWords& low) {
   const std::byte* const from =
       tile.pointer(Element::kNarrowLow ? offsetof(TileEntry, blocks) : offsetof(TileEntry, record));
-  const std::uint32_t rest = tile.kind() == codec::TileKind::kRaw ? codec::kRawRestBytes : 0U;
-  const std::uint32_t at = (Element::kNarrowLow ? rest : codec::kLowPlaneAt) + 16 * tile.lane;
+  const std::uint32_t rest = tile.kind() == codec::TileKind::kRaw ? Element::kRawRestBytes : 0U;
+  const std::uint32_t at = (Element::kNarrowLow ? rest : Element::kLowPlaneAt) + 16 * tile.lane;
 #pragma unroll
   for (unsigned k = 0; k < 4; ++k) {
     const std::uint32_t offset = at + 512 * k;
@@ -154,32 +165,28 @@ __device__ __forceinline__ void readLow(const FrameView<const std::byte>& f, con
   }
 }
 
-/// The pair words of a raw tile.
-__device__ __forceinline__ void readRaw(const FrameView<const std::byte>& f, const TileAtHand& tile,
-                                        const std::uint32_t (&codeWords)[codec::kCodeWords],
-                                        PairWords& words) {
-  const uint4 plane0 = tile.plane(0);
-  const uint4 plane1 = tile.plane(1);
-  words[0] = plane0.x, words[1] = plane0.y, words[2] = plane0.z, words[3] = plane0.w;
-  words[4] = plane1.x, words[5] = plane1.y, words[6] = plane1.z, words[7] = plane1.w;
+/// The lane's share of a record that has come.
+template <typename Element>
+__device__ __forceinline__ RecordReads loadRecord(const TileAtHand& tile) {
+  RecordReads reads;
 #pragma unroll
-  for (unsigned k = 0; k < codec::kCodeWords; ++k) words[8 + k] = codeWords[k];
-  const std::byte* const rest = tile.pointer(offsetof(TileEntry, blocks));
-#pragma unroll
-  for (unsigned k = 0; k < codec::kRawRestWords; ++k) {
-    words[11 + k] =
-        __ldg(reinterpret_cast<const std::uint32_t*>(inExtra(f, rest, 128 * k + 4 * tile.lane)));
+  for (unsigned k = 0; k < codec::kCodeWords; ++k) {
+    reads.codeWords[k] = loadShared4(tile.slot + codec::codeWordAt(tile.lane, k));
+    if constexpr (Element::kFineBits != 0) {
+      reads.fineWords[k] =
+          loadShared4(tile.slot + codec::threeBitWordAt(codec::kFinePlaneAt, tile.lane, k));
+    }
   }
+  return reads;
 }
 
 /// Adds a tile with codes; without effect but a report when its escapes are not as many as its
 /// descriptor says. All lanes call it.
-template <typename Add>
-__device__ __forceinline__ void addCoded(const TileAtHand& tile,
-                                         const std::uint32_t (&codeWords)[codec::kCodeWords],
+template <typename Element, typename Add>
+__device__ __forceinline__ void addCoded(const TileAtHand& tile, const RecordReads& reads,
                                          const OpaqueFactors& factors, std::uint32_t* status,
                                          const Add& add) {
-  const LaneCodes codes = takeApart(codeWords);
+  const LaneCodes codes = takeApart(reads.codeWords);
   const std::uint32_t upTo = laneSums(__popc(codes.mask));
   if (__shfl_sync(kFullWarp, upTo, 31) != codec::escapesOf(tile.descriptor)) {
     if (tile.lane == 0) report(status, codec::DecodeStatus::kBadEscapeCount);
@@ -188,16 +195,17 @@ __device__ __forceinline__ void addCoded(const TileAtHand& tile,
   // All lanes have read their codes by now, so that fields may take their place.
   const std::uint32_t base = codec::windowBaseOf(tile.descriptor);
   const SharedAddress escapesEnd =
-      tile.slot + kEscapesAt + (tile.descriptor >> kFirstEscapeShift & 15U) + upTo;
+      tile.slot + Slot<Element>::kEscapesAt + (tile.descriptor >> kFirstEscapeShift & 15U) + upTo;
   std::uint32_t fields[codec::kPairWords / 2];
-  escapedFields(base, codes.mask, tile.slot + kFieldsAt + kLaneFieldBytes * tile.lane, escapesEnd,
-                factors, fields);
+  escapedFields(base, codes.mask,
+                tile.slot + Slot<Element>::kFieldsAt + Slot<Element>::kLaneFieldBytes * tile.lane,
+                escapesEnd, factors, fields);
   const uint4 plane0 = tile.plane(0);
   const uint4 plane1 = tile.plane(1);
   if (tile.kind() == codec::TileKind::kSeven) {
-    joinWords<false>(plane0, plane1, codes, fields, base, factors, add);
+    joinWords<Element, false>(plane0, plane1, reads.fineWords, codes, fields, base, factors, add);
   } else {
-    joinWords<true>(plane0, plane1, codes, fields, base, factors, add);
+    joinWords<Element, true>(plane0, plane1, reads.fineWords, codes, fields, base, factors, add);
   }
 }
 
@@ -210,18 +218,25 @@ __device__ __forceinline__ void addTile(const ReduceArguments& a, const TileAtHa
     if (codec::hasLow(tile.descriptor)) readLow<Element>(view(), tile, low);
   }
   const Adder<Element, kScale> add{sums, low, a.factor};
-  std::uint32_t codeWords[codec::kCodeWords];
-#pragma unroll
-  for (unsigned k = 0; k < codec::kCodeWords; ++k) {
-    codeWords[k] = loadShared4(tile.slot + codec::codeWordAt(0, k) + 4 * tile.lane);
-  }
+  RecordReads reads = loadRecord<Element>(tile);
   if (tile.kind() == codec::TileKind::kSeven || tile.kind() == codec::TileKind::kSixAndZero) {
-    addCoded(tile, codeWords, a.factors, a.status, add);
+    addCoded<Element>(tile, reads, a.factors, a.status, add);
     return;
   }
   // Zeros are added too: they make +0 of -0.
   PairWords words = {};
-  if (tile.kind() == codec::TileKind::kRaw) readRaw(view(), tile, codeWords, words);
+  if (tile.kind() == codec::TileKind::kRaw) {
+    reads.plane0 = tile.plane(0);
+    reads.plane1 = tile.plane(1);
+    rawRecordWords<Element>(reads, words);
+    const FrameView<const std::byte> f = view();
+    const std::byte* const rest = tile.pointer(offsetof(TileEntry, blocks));
+#pragma unroll
+    for (unsigned k = 0; k < codec::kPairWords - Element::kRawRecordWords; ++k) {
+      words[Element::kRawRecordWords + k] =
+          __ldg(reinterpret_cast<const std::uint32_t*>(inExtra(f, rest, 128 * k + 4 * tile.lane)));
+    }
+  }
 #pragma unroll
   for (unsigned w = 0; w < codec::kPairWords; ++w) add(w, words[w]);
 }
@@ -239,7 +254,7 @@ __device__ __forceinline__ void storeSums(std::byte* to, SharedAddress stage, un
       words[w] = __byte_perm(x, y, 0x7632);
       low[w] = __byte_perm(x, y, 0x5410);
     } else {
-      words[w] = roundToBfloat16(sums[w]);
+      words[w] = roundedPair<Element>(sums[w]);
       low[w] = 0;
     }
   }
@@ -254,13 +269,13 @@ __device__ __forceinline__ void addFrames(const ReduceArguments& a, unsigned fir
                                           SharedAddress slot, unsigned lane,
                                           float2 (&sums)[codec::kPairWords]) {
   SharedAddress laneSlot = slot + 16 * lane;
-  const SharedAddress slotSum = 2 * laneSlot + kSlotBytes;  // of the two that take turns
+  const SharedAddress slotSum = 2 * laneSlot + Slot<Element>::kBytes;  // of the two that take turns
   std::uint32_t nextDescriptor;
   const auto startNextEscapes = [&](SharedAddress laneSlotOf, SharedAddress at) {
     const uint4 v = loadShared16(at);
     nextDescriptor = v.x;
-    startEscapes(laneSlotOf, reinterpret_cast<const std::byte*>(v.z | std::uint64_t{v.w} << 32),
-                 v.y, lane);
+    startEscapes<Element>(
+        laneSlotOf, reinterpret_cast<const std::byte*>(v.z | std::uint64_t{v.w} << 32), v.y, lane);
     commitCopies();
   };
   startNextEscapes(laneSlot, entryAt);
@@ -273,7 +288,7 @@ __device__ __forceinline__ void addFrames(const ReduceArguments& a, unsigned fir
     if (left != 0) {
       const SharedAddress other = slotSum - laneSlot;
       const SharedAddress next = entryAt + rowBytes;
-      startRecord(other, loadSharedPointer(next + offsetof(TileEntry, record)), lane);
+      startRecord<Element>(other, loadSharedPointer(next + offsetof(TileEntry, record)), lane);
       startNextEscapes(other, next);
       waitCopies<1>();
     } else {
@@ -285,7 +300,7 @@ __device__ __forceinline__ void addFrames(const ReduceArguments& a, unsigned fir
       const FrameView<const std::byte> f = view();
       const std::byte* const from = tile.pointer(offsetof(TileEntry, escapes));
       copyTorn(from, static_cast<std::uint32_t>(f.pool + f.poolBytes - from), gapBytesOf(f),
-               codec::escapesOf(tile.descriptor), lane, tile.slot + kEscapesAt);
+               codec::escapesOf(tile.descriptor), lane, tile.slot + Slot<Element>::kEscapesAt);
     }
     __syncwarp();
     addTile<Element, kScale>(a, tile, view, sums);
@@ -300,11 +315,12 @@ __device__ __forceinline__ void addFrames(const ReduceArguments& a, unsigned fir
 template <typename Element, bool kScale, bool kAligned>
 __global__ __launch_bounds__(32 * kWarps, kMinBlocks<Element>) void decodeReduceKernel(
     const __grid_constant__ ReduceArguments a) {
-  static_assert(2 * kSlotBytes >= Element::kTileBytes);
+  static_assert(2 * Slot<Element>::kBytes >= Element::kTileBytes);
   const unsigned lane = threadIdx.x;
   const unsigned warp = threadIdx.y;
   __shared__ TileEntry table[kTableFrames][kWarps];
-  const SharedAddress slot = blockShared<kWarps * 2 * kSlotBytes>() + warp * 2 * kSlotBytes;
+  const SharedAddress slot =
+      blockShared<kWarps * 2 * Slot<Element>::kBytes>() + warp * 2 * Slot<Element>::kBytes;
   const std::uint64_t stride = gridDim.x;
   for (std::uint64_t part = blockIdx.x; part < a.offsets.groupCount * kParts; part += stride) {
     const std::uint64_t tile = part * kWarps + warp;
@@ -316,7 +332,8 @@ __global__ __launch_bounds__(32 * kWarps, kMinBlocks<Element>) void decodeReduce
       const unsigned count = min(kTableFrames, a.frameCount - first);
       if (first != 0 || part != blockIdx.x) __syncthreads();  // the table is used up
       if (present) {
-        startRecord(slot + 16 * lane, viewOf(a, first).tiles + tile * Element::kRecordBytes, lane);
+        startRecord<Element>(slot + 16 * lane,
+                             viewOf(a, first).tiles + tile * Element::kRecordBytes, lane);
       }
       constexpr unsigned kFramesPerWarp = 32 / kGroupTiles;
       for (unsigned some = kFramesPerWarp * warp; some < count; some += kFramesPerWarp * kWarps) {
@@ -345,18 +362,22 @@ __global__ __launch_bounds__(32 * kWarps, kMinBlocks<Element>) void decodeReduce
     const std::uint64_t elements = a.offsets.tailBytes / sizeof(Unit);
     Unit* const to = reinterpret_cast<Unit*>(a.output + a.offsets.tileCount * Element::kTileBytes);
     for (unsigned e = thread; e < elements; e += 32 * kWarps) {
-      float2 sum = {};
+      float2 sum = {-0.0F, 0.0F};
       for (unsigned i = 0; i < a.frameCount; ++i) {
-        const unsigned bits = reinterpret_cast<const Unit*>(viewOf(a, i).tail)[e];
-        float2 v = {__uint_as_float(Element::kHasLow ? bits : bits << 16), 0.0F};
+        const std::uint32_t bits = reinterpret_cast<const Unit*>(viewOf(a, i).tail)[e];
+        float2 v = Element::kHasLow ? valuesOf<Element>(bits >> 16, bits & 0xFFFFU)
+                                    : valuesOf<Element>(bits, 0);
         if constexpr (kScale) v = scaled<Element>(v, a.factor);
-        sum.x = i == 0 ? v.x : __fadd_rn(sum.x, v.x);
+        sum.x = __fadd_rn(sum.x, v.x);
       }
-      to[e] =
-          static_cast<Unit>(Element::kHasLow ? canonical(sum.x) : roundToBfloat16(sum) & 0xFFFFU);
+      if constexpr (Element::kHasLow) {
+        to[e] = canonical(sum.x);
+      } else {
+        to[e] = static_cast<Unit>(roundedPair<Element>(sum) & 0xFFFFU);
+      }
     }
     for (unsigned i = thread; i < a.frameCount; i += 32 * kWarps) {
-      const codec::DecodeStatus status = headerStatus(viewOf(a, i), a.expected);
+      const codec::DecodeStatus status = headerStatus<Element>(viewOf(a, i));
       if (status != codec::DecodeStatus::kOk) report(a.status, status);
     }
   }
@@ -391,17 +412,12 @@ cudaError_t launchDecodeReduce(const DecodeReduceLaunch& launch, cudaStream_t st
   a.offsets = makeFrameView<const std::byte>(layout, nullptr, nullptr, 0);
   a.output = launch.output;
   a.status = launch.status;
-  a.expected = codec::makeHeader(spec);
   a.factor = launch.factor;
   a.frameCount = launch.frameCount;
   for (unsigned i = 0; i < launch.frameCount; ++i) a.frames[i] = launch.frames[i];
-  if (spec.datatype == codec::Datatype::kBfloat16) {
-    return launchForFactor<Bfloat16Element>(a, launch.maxBlocks, stream);
-  }
-  if (spec.layout == codec::Layout::kWide) {
-    return launchForFactor<Float32Element<true>>(a, launch.maxBlocks, stream);
-  }
-  return launchForFactor<Float32Element<false>>(a, launch.maxBlocks, stream);
+  return forElement(spec.datatype, spec.layout, [&]<typename Element>(Element) {
+    return launchForFactor<Element>(a, launch.maxBlocks, stream);
+  });
 }
 
 }  // namespace zipccl::gpu

@@ -23,15 +23,18 @@ __device__ __forceinline__ void report(std::uint32_t* status, codec::DecodeStatu
   atomicOr(status, 1U << static_cast<unsigned>(what));
 }
 
-/// The status of a frame's header: by itself, then against what was agreed.
-__device__ inline codec::DecodeStatus headerStatus(const FrameView<const std::byte>& f,
-                                                   const codec::HeaderBytes& expected) {
+/// The status of a frame's header: by itself, then against what was agreed, which `f` says.
+template <typename Element>
+__device__ inline codec::DecodeStatus headerStatus(const FrameView<const std::byte>& f) {
   using codec::DecodeStatus;
   const codec::HeaderBytes header = *reinterpret_cast<const codec::HeaderBytes*>(f.header);
   const DecodeStatus status = codec::checkHeader(header);
   if (status != DecodeStatus::kOk) return status;
-  if (header.datatype != expected.datatype || header.layout != expected.layout ||
-      header.elementCount != expected.elementCount || header.poolBytes != expected.poolBytes) {
+  const std::uint64_t elementCount =
+      f.tileCount * codec::kTileElements + f.tailBytes / sizeof(typename Element::Unit);
+  if (header.datatype != static_cast<std::uint8_t>(Element::kDatatype) ||
+      header.layout != static_cast<std::uint8_t>(Element::kLayout) ||
+      header.elementCount != elementCount || header.poolBytes != f.poolBytes) {
     return DecodeStatus::kSpecMismatch;
   }
   return header.extraBytes > f.extraLimit ? DecodeStatus::kTruncated : DecodeStatus::kOk;
@@ -119,6 +122,19 @@ __device__ __forceinline__ void exponentFields(const std::uint32_t (&codeWords)[
   }
 }
 
+/// The rotated halves of pair `w`, from the words of plane and exponent fields that hold its slots;
+/// bits of a field that the format ignores may be set.
+template <typename Element>
+__device__ __forceinline__ std::uint32_t rotatedHalves(
+    std::uint32_t plane, std::uint32_t fields, const std::uint32_t (&fineWords)[codec::kCodeWords],
+    unsigned w) {
+  constexpr std::uint32_t kField = codec::elementFormat(Element::kDatatype).maxExponent();
+  if constexpr (Element::kFineBits != 0) fields &= kField * 0x01010101U;
+  const std::uint32_t upper = __byte_perm(plane, fields, w % 2 == 0 ? 0x5140 : 0x7362);
+  if constexpr (Element::kFineBits == 0) return upper;
+  return (upper << Element::kFineBits) + codec::codePair(fineWords, w);
+}
+
 /// Offset of the slot of mask bit `bit` among a lane's 32 bytes of a plane, 16 of them 512 further.
 __device__ __forceinline__ std::uint32_t planeOffsetOfMaskBit(std::uint32_t bit) {
   return ((bit & 8U) << 6) | ((bit & 7U) << 1) | (bit >> 4);
@@ -140,57 +156,89 @@ __device__ __forceinline__ void forEachEscapeSlot(std::uint32_t mask, Put&& put)
 /// escapes.
 inline constexpr unsigned kDecodeStageBytes = codec::kTileElements + kReadAtOnce;
 
-/// What a lane reads of a tile before it can know more: its record's upper part and the group's
-/// descriptors.
-struct TileReads {
+/// What a lane reads of a frame about a group.
+struct GroupReads {
   std::uint32_t descriptor;  ///< lane l < 8: of tile l of the group
   std::uint64_t groupAt;
   std::uint64_t extraLimit;
-  std::uint32_t codeWords[codec::kCodeWords];
-  uint4 plane0;
-  uint4 plane1;
 };
 
-/// Starts reading tile `member` of `group`.
-template <typename Element>
-__device__ __forceinline__ TileReads readTile(const FrameView<const std::byte>& f,
-                                              std::uint64_t group, unsigned member, unsigned lane) {
-  const std::byte* const record =
-      f.tiles + (group * codec::kGroupTiles + member) * Element::kRecordBytes;
+__device__ __forceinline__ GroupReads readGroup(const FrameView<const std::byte>& f,
+                                                std::uint64_t group, unsigned lane) {
   const std::uint64_t listed = group * codec::kGroupTiles + lane;
-  TileReads reads;
+  GroupReads reads;
   reads.descriptor = lane < codec::kGroupTiles && listed < f.tileCount
                          ? __ldg(reinterpret_cast<const std::uint32_t*>(f.descriptors) + listed)
                          : kNothing;
   reads.groupAt = __ldg(reinterpret_cast<const std::uint64_t*>(f.groups) + group);
   reads.extraLimit = extraLimitOf(f);
+  return reads;
+}
+
+/// The upper part of a record, a lane's share.
+struct RecordReads {
+  std::uint32_t codeWords[codec::kCodeWords];
+  std::uint32_t fineWords[codec::kCodeWords];  ///< fp16 only
+  uint4 plane0;
+  uint4 plane1;
+};
+
+template <typename Element>
+__device__ __forceinline__ RecordReads readRecord(const std::byte* record, unsigned lane) {
+  RecordReads reads;
+  const auto wordAt = [&](std::uint32_t offset) {
+    return __ldcs(reinterpret_cast<const std::uint32_t*>(record + offset) + lane);
+  };
 #pragma unroll
   for (unsigned k = 0; k < codec::kCodeWords; ++k) {
-    reads.codeWords[k] =
-        __ldcs(reinterpret_cast<const std::uint32_t*>(record + codec::codeWordAt(0, k)) + lane);
+    reads.codeWords[k] = wordAt(codec::codeWordAt(0, k));
+    if constexpr (Element::kFineBits != 0) {
+      reads.fineWords[k] = wordAt(codec::threeBitWordAt(codec::kFinePlaneAt, 0, k));
+    }
   }
   reads.plane0 = __ldcs(reinterpret_cast<const uint4*>(record) + lane);
   reads.plane1 = __ldcs(reinterpret_cast<const uint4*>(record + 512) + lane);
   return reads;
 }
 
-/// Decodes tile `member` of `group`, of which `reads` came, and calls `emit(words, low)` with the
+/// The pair words of a raw tile that stand in its record.
+template <typename Element>
+__device__ __forceinline__ void rawRecordWords(const RecordReads& reads, PairWords& words) {
+  words[0] = reads.plane0.x, words[1] = reads.plane0.y;
+  words[2] = reads.plane0.z, words[3] = reads.plane0.w;
+  words[4] = reads.plane1.x, words[5] = reads.plane1.y;
+  words[6] = reads.plane1.z, words[7] = reads.plane1.w;
+#pragma unroll
+  for (unsigned k = 0; k < codec::kCodeWords; ++k) {
+    words[8 + k] = reads.codeWords[k];
+    if constexpr (Element::kFineBits != 0) words[11 + k] = reads.fineWords[k];
+  }
+}
+
+/// Decodes tile `member` of `group` and calls `emit(words, low)` with the
 /// lane's share, unless the frame turns out bad; that goes to `*status`. All lanes call it.
 /// `stage`: kDecodeStageBytes of shared memory, the warp's own.
 template <typename Element, typename Emit>
 __device__ __forceinline__ void decodeTile(const FrameView<const std::byte>& f,
                                            std::uint32_t* status, std::uint64_t group,
-                                           unsigned member, unsigned lane, const TileReads& reads,
-                                           SharedAddress stage, Emit&& emit) {
+                                           unsigned member, unsigned lane, SharedAddress stage,
+                                           Emit&& emit) {
   using codec::escapesOf;
   using codec::kGroupTiles;
   using codec::TileKind;
   const std::byte* const record = f.tiles + (group * kGroupTiles + member) * Element::kRecordBytes;
+  const GroupReads groupReads = readGroup(f, group, lane);
+#ifndef ZIPCCL_LATE
+  const RecordReads reads = readRecord<Element>(record, lane);
+#endif
+  const TilePlace place = placeOfTile<Element>(status, groupReads.descriptor, groupReads.groupAt,
+                                               groupReads.extraLimit, member, lane);
+#ifdef ZIPCCL_LATE
+  RecordReads reads;
+  if (codec::kindOf(place.descriptor) != TileKind::kEmpty)
+    reads = readRecord<Element>(record, lane);
+#endif
   const auto& codeWords = reads.codeWords;
-  const uint4 plane0 = reads.plane0;
-  const uint4 plane1 = reads.plane1;
-  const TilePlace place =
-      placeOfTile<Element>(status, reads.descriptor, reads.groupAt, reads.extraLimit, member, lane);
   const TileKind kind = codec::kindOf(place.descriptor);
   const std::uint32_t escapes = escapesOf(place.descriptor);
   std::uint32_t read[kReadAtOnce / 32] = {};
@@ -227,11 +275,7 @@ __device__ __forceinline__ void decodeTile(const FrameView<const std::byte>& f,
     return;
   }
   if (kind == TileKind::kRaw) {
-    const std::uint32_t stored[11] = {plane0.x,     plane0.y,     plane0.z,    plane0.w,
-                                      plane1.x,     plane1.y,     plane1.z,    plane1.w,
-                                      codeWords[0], codeWords[1], codeWords[2]};
-#pragma unroll
-    for (unsigned w = 0; w < 11; ++w) words[w] = stored[w];
+    rawRecordWords<Element>(reads, words);
 #pragma unroll
     for (unsigned k = 0; k < codec::kPairWords - Element::kRawRecordWords; ++k) {
       words[Element::kRawRecordWords + k] =
@@ -273,12 +317,13 @@ __device__ __forceinline__ void decodeTile(const FrameView<const std::byte>& f,
       fields[0] = v0.x, fields[1] = v0.y, fields[2] = v0.z, fields[3] = v0.w;
       fields[4] = v1.x, fields[5] = v1.y, fields[6] = v1.z, fields[7] = v1.w;
     }
-    const std::uint32_t planes[8] = {plane0.x, plane0.y, plane0.z, plane0.w,
-                                     plane1.x, plane1.y, plane1.z, plane1.w};
+    const std::uint32_t planes[8] = {reads.plane0.x, reads.plane0.y, reads.plane0.z,
+                                     reads.plane0.w, reads.plane1.x, reads.plane1.y,
+                                     reads.plane1.z, reads.plane1.w};
 #pragma unroll
-    for (unsigned q = 0; q < 8; ++q) {
-      words[2 * q] = rotateRight1(__byte_perm(planes[q], fields[q], 0x5140));
-      words[2 * q + 1] = rotateRight1(__byte_perm(planes[q], fields[q], 0x7362));
+    for (unsigned w = 0; w < codec::kPairWords; ++w) {
+      words[w] =
+          rotateRight1(rotatedHalves<Element>(planes[w / 2], fields[w / 2], reads.fineWords, w));
     }
   }
   emit(words, low);

@@ -26,15 +26,20 @@ struct ElementNumbers {
   static constexpr unsigned kRawRestBytes = codec::elementFormat(kOf).rawRestBytes();
   static constexpr unsigned kRawRecordWords = codec::elementFormat(kOf).rawRecordWords();
   static constexpr unsigned kMaxEscapes = codec::elementFormat(kOf).maxEscapes();
+  static constexpr unsigned kExponentBits = codec::elementFormat(kOf).exponentBits;
+  static constexpr unsigned kFineBits = codec::elementFormat(kOf).fineBits();
 };
 
-struct Bfloat16Element : ElementNumbers<codec::Datatype::kBfloat16> {
+/// bf16 or fp16.
+template <codec::Datatype kOf>
+struct SixteenBitElement : ElementNumbers<kOf> {
   using Unit = unsigned short;  ///< what element alignment allows to load
+  static constexpr codec::Layout kLayout = codec::Layout::kNarrow;
   static constexpr bool kHasLow = false;
   static constexpr bool kNarrowLow = false;
   static constexpr unsigned kCopies = 4;
   static constexpr unsigned kTileBytes = codec::kTileElements * 2;
-  static constexpr unsigned kRecordBytes = kUpperRecordBytes;
+  static constexpr unsigned kRecordBytes = ElementNumbers<kOf>::kUpperRecordBytes;
 
   /// The lane's pair words, from the tile in shared memory.
   __device__ static void loadPairWords(SharedAddress laneSource, PairWords& words) {
@@ -59,9 +64,13 @@ struct Bfloat16Element : ElementNumbers<codec::Datatype::kBfloat16> {
   }
 };
 
+using Bfloat16Element = SixteenBitElement<codec::Datatype::kBfloat16>;
+using Float16Element = SixteenBitElement<codec::Datatype::kFloat16>;
+
 template <bool kWide>
 struct Float32Element : ElementNumbers<codec::Datatype::kFloat32> {
   using Unit = unsigned;
+  static constexpr codec::Layout kLayout = kWide ? codec::Layout::kWide : codec::Layout::kNarrow;
   static constexpr bool kHasLow = true;
   static constexpr bool kNarrowLow = !kWide;
   static constexpr unsigned kCopies = 8;
@@ -107,6 +116,15 @@ struct Float32Element : ElementNumbers<codec::Datatype::kFloat32> {
                       __byte_perm(low[2 * j + 1], words[2 * j + 1], 0x7632));
   }
 };
+
+/// Whether a kernel's elements are 16-byte aligned; those of a batch may or may not be.
+enum class Alignment { kAligned, kUnaligned, kEither };
+
+template <Alignment kAlignment>
+__device__ __forceinline__ bool isAligned(const std::byte* elements) {
+  return kAlignment == Alignment::kAligned ||
+         (kAlignment == Alignment::kEither && reinterpret_cast<std::uintptr_t>(elements) % 16 == 0);
+}
 
 /// Starts copying this lane's share of a tile to shared memory, or without 16-byte alignment does
 /// it, unit by unit; finishTileCopy() must follow.
@@ -164,6 +182,21 @@ __device__ __forceinline__ void storeTile(std::byte* tile, SharedAddress tileSta
     }
     __syncwarp();
   }
+}
+
+/// Calls `launch(Element{})` for the element type of frames.
+template <typename Launch>
+cudaError_t forElement(codec::Datatype datatype, codec::Layout layout, Launch&& launch) {
+  switch (datatype) {
+    case codec::Datatype::kBfloat16:
+      return launch(Bfloat16Element{});
+    case codec::Datatype::kFloat16:
+      return launch(Float16Element{});
+    case codec::Datatype::kFloat32:
+      return layout == codec::Layout::kWide ? launch(Float32Element<true>{})
+                                            : launch(Float32Element<false>{});
+  }
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace zipccl::gpu

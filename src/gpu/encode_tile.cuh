@@ -40,12 +40,12 @@ __device__ __forceinline__ void countEscapes(TileCoding& coding, std::uint32_t l
 template <typename Element>
 __device__ __forceinline__ bool codeAsSixAndZero(const PairWords& words, const TileScale& scale,
                                                  TileCoding& coding) {
-  const std::uint32_t zeros = countZeroExponents(words);
+  const std::uint32_t zeros = countZeroExponents<Element>(words);
   if (!codec::zeroCodePays((zeros & 0xFFFFU) + (zeros >> 16))) return false;
   coding.kind = codec::TileKind::kSixAndZero;
   coding.base = codec::sixWindowBase(codec::elementFormat(Element::kDatatype), codec::oddSlots(),
                                      scale.sums, zeros >> 16);
-  codesOfSixAndZero(words, coding.base, coding.codeWords);
+  codesOfSixAndZero<Element>(words, coding.base, coding.codeWords);
   return true;
 }
 
@@ -87,17 +87,19 @@ __device__ __forceinline__ EncodedTile encodeTile(SharedAddress laneSource, unsi
   TileCoding coding;
   uint4 plane0;
   uint4 plane1;
+  std::uint32_t fineWords[codec::kCodeWords];
   {
     PairWords words;
     Element::loadPairWords(laneSource, words);
-    plane0 = signMantissaBytes(words);
-    plane1 = signMantissaBytes(words + 8);
-    const TileScale scale = measureTile(words);
+    if constexpr (Element::kFineBits != 0) packFineBits(words, fineWords);
+    plane0 = signMantissaBytes<Element>(words);
+    plane1 = signMantissaBytes<Element>(words + 8);
+    const TileScale scale = measureTile<Element>(words);
     if (!scale.manyZeros || !codeAsSixAndZero<Element>(words, scale, coding)) {
       coding.kind = TileKind::kSeven;
       coding.base = codec::sevenWindowBase(codec::elementFormat(Element::kDatatype),
                                            codec::oddSlots(), scale.sums);
-      codesOfSeven(words, coding.base, coding.codeWords);
+      codesOfSeven<Element>(words, coding.base, coding.codeWords);
     }
     countEscapes(coding, lanesBelow);
     if (coding.escapes > kManyEscapes && coding.kind == TileKind::kSeven) {
@@ -115,6 +117,10 @@ __device__ __forceinline__ EncodedTile encodeTile(SharedAddress laneSource, unsi
     coding = {TileKind::kRaw, 0, {words[8], words[9], words[10]}, 0, 0, 0};
     plane0 = make_uint4(words[0], words[1], words[2], words[3]);
     plane1 = make_uint4(words[4], words[5], words[6], words[7]);
+    if constexpr (Element::kFineBits != 0) {
+#pragma unroll
+      for (unsigned k = 0; k < codec::kCodeWords; ++k) fineWords[k] = words[11 + k];
+    }
   } else if (coding.escapes == 0 && coding.kind == TileKind::kSixAndZero &&
              isEmpty<Element>(laneSource)) {
     coding.kind = TileKind::kEmpty;
@@ -130,6 +136,12 @@ __device__ __forceinline__ EncodedTile encodeTile(SharedAddress laneSource, unsi
     for (unsigned k = 0; k < codec::kCodeWords; ++k) {
       __stcs(reinterpret_cast<std::uint32_t*>(record + codec::codeWordAt(0, k)) + lane,
              coding.codeWords[k]);
+      if constexpr (Element::kFineBits != 0) {
+        __stcs(reinterpret_cast<std::uint32_t*>(record +
+                                                codec::threeBitWordAt(codec::kFinePlaneAt, 0, k)) +
+                   lane,
+               fineWords[k]);
+      }
     }
   }
   if constexpr (Element::kHasLow && !Element::kNarrowLow) {

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/host_device.hpp"
 #include "codec/layout.hpp"
+#include "gpu/memory_device.cuh"
 
 namespace zipccl::gpu {
 
@@ -36,8 +38,8 @@ struct FrameView {
 };
 
 template <typename Byte>
-FrameView<Byte> makeFrameView(const codec::FrameLayout& f, Byte* staticPart, Byte* dynamicPart,
-                              std::uint64_t dynamicCapacity) {
+ZIPCCL_HOST_DEVICE FrameView<Byte> makeFrameView(const codec::FrameLayout& f, Byte* staticPart,
+                                                 Byte* dynamicPart, std::uint64_t dynamicCapacity) {
   return {staticPart,
           staticPart + f.descriptorsAt,
           staticPart + f.groupsAt,
@@ -51,5 +53,32 @@ FrameView<Byte> makeFrameView(const codec::FrameLayout& f, Byte* staticPart, Byt
           f.groupCount,
           f.tailBytes};
 }
+
+/// Threads of the eight warps that work on a group.
+inline constexpr unsigned kGroupThreads = 32 * codec::kGroupTiles;
+
+/// A barrier of the warps of group `part` of a block of `kGroups`.
+template <unsigned kGroups>
+__device__ __forceinline__ void groupBarrier(unsigned part) {
+  if constexpr (kGroups == 1) {
+    __syncthreads();
+  } else {
+    barrier<kGroupThreads>(1 + part);
+  }
+}
+
+/// Whether a frame of `groupCount` groups ends with its unit `unit`. Where each block has one unit
+/// the block's number tells it, and needs no register.
+template <typename Work, unsigned kGroups>
+__device__ __forceinline__ bool isLastUnit(std::uint64_t unit, std::uint64_t groupCount) {
+  return !Work::kIsBatch && kGroups == 1 ? blockIdx.x + 1 == gridDim.x : unit + 1 >= groupCount;
+}
+
+/// A unit of work of a batch: a group of a frame, or what a frame without tiles has.
+template <typename Frame>
+struct FoundFrame {
+  Frame frame;
+  std::uint64_t unit;  ///< of this frame
+};
 
 }  // namespace zipccl::gpu

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <bit>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "codec/spec.hpp"
@@ -40,23 +41,13 @@ void expectsElements(const void* pointer, const codec::FrameSpec& spec, const ch
 
 void expectsGpuSpec(const codec::FrameSpec& spec) {
   static_cast<void>(codec::checkedLayout(spec));
-  expects(spec.datatype != codec::Datatype::kFloat16,
-          "the GPU codec has no kernels for fp16: use the host codec");
   expects(spec.elementCount <= kGpuMaxElementCount, "the GPU codec takes up to 2^38 elements, not ",
           spec.elementCount);
 }
 
-}  // namespace
-
-void initEncodeWorkspace(void* workspace, StreamHandle stream) {
-  expectsBuffer(workspace, "workspace");
-  check(cudaMemsetAsync(workspace, 0, kEncodeWorkspaceBytes, stream),
-        "clearing the encoder's workspace");
-}
-
-void encode(const codec::FrameSpec& spec, const void* source, void* frame,
-            std::uint64_t frameCapacity, std::uint64_t* frameBytes, void* workspace,
-            StreamHandle stream, const LaunchOptions& options) {
+/// What encode() asks of one frame, without its workspace.
+void expectsEncodable(const codec::FrameSpec& spec, const void* source, const void* frame,
+                      std::uint64_t frameCapacity) {
   expectsGpuSpec(spec);
   expects(!spec.checksum, "the GPU codec does not write checksums: agree on a frame without one");
   const std::uint64_t needed = codec::maxFrameBytes(spec.datatype, spec.elementCount);
@@ -64,25 +55,100 @@ void encode(const codec::FrameSpec& spec, const void* source, void* frame,
           " bytes of space, not ", frameCapacity);
   expectsElements(source, spec, "source");
   expectsBuffer(frame, "frame");
-  expectsBuffer(workspace, "workspace");
-  const EncodeLaunch launch{spec,
-                            static_cast<const std::byte*>(source),
-                            static_cast<std::byte*>(frame),
-                            frameCapacity,
-                            frameBytes,
-                            workspace,
-                            options.maxBlocks};
-  check(launchEncode(launch, stream), "launching the encoder");
 }
 
-void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
-            std::uint64_t dynamicCapacity, void* output, std::uint32_t* status, StreamHandle stream,
-            const LaunchOptions& options) {
+void expectsDecodable(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
+                      std::uint64_t dynamicCapacity, const void* output,
+                      const std::uint32_t* status) {
   expectsGpuSpec(spec);
   expectsBuffer(staticPart, "staticPart");
   if (dynamicCapacity != 0) expectsBuffer(dynamicPart, "dynamicPart");
   expectsElements(output, spec, "output");
   expects(status != nullptr, "status must not be null");
+}
+
+/// Calls `check(item, its spec)` for each of the items, which must fit one launch.
+template <typename Item, typename Check>
+void expectsBatch(codec::Datatype datatype, codec::Layout layout, std::span<const Item> items,
+                  Check&& check) {
+  expects(items.size() <= kMaxBatchFrames, "a batch has up to ", kMaxBatchFrames, " frames, not ",
+          items.size());
+  std::uint64_t units = 0;
+  for (const Item& item : items) {
+    codec::FrameSpec spec;
+    spec.datatype = datatype;
+    spec.layout = layout;
+    spec.elementCount = item.elementCount;
+    spec.poolBytes = item.poolBytes;
+    check(item, spec);
+    units += unitsOf(item.elementCount);
+  }
+  constexpr std::uint64_t kMostUnits = (std::uint64_t{1} << 31) - 1;
+  expects(units <= kMostUnits, "a batch has up to 2^44 elements");
+}
+
+/// Whether `value` is one without rounding.
+bool isNumberOf(codec::Datatype datatype, float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  switch (datatype) {
+    case codec::Datatype::kFloat32:
+      return true;
+    case codec::Datatype::kBfloat16:
+      return (bits & 0xFFFFU) == 0;
+    case codec::Datatype::kFloat16:
+      break;
+  }
+  constexpr float kMostFloat16 = 65504.0F;
+  constexpr float kUnit = 0x1p-24F;  // of subnormal numbers
+  const float magnitude = std::fabs(value);
+  if (!(magnitude <= kMostFloat16)) return !std::isfinite(value) && (bits & 0x1FFFU) == 0;
+  if (magnitude < 0x1p-14F) return std::fmod(magnitude, kUnit) == 0.0F;
+  return (bits & 0x1FFFU) == 0;
+}
+
+}  // namespace
+
+void initEncodeWorkspace(void* workspace, StreamHandle stream, std::size_t frameCount) {
+  expectsBuffer(workspace, "workspace");
+  expects(frameCount <= kMaxBatchFrames, "a batch has up to ", kMaxBatchFrames, " frames, not ",
+          frameCount);
+  check(cudaMemsetAsync(workspace, 0, encodeWorkspaceBytes(frameCount), stream),
+        "clearing the encoder's workspace");
+}
+
+void encode(const codec::FrameSpec& spec, const void* source, void* frame,
+            std::uint64_t frameCapacity, std::uint64_t* frameBytes, void* workspace,
+            StreamHandle stream, const LaunchOptions& options,
+            const codec::ApplicationWords& application) {
+  expectsEncodable(spec, source, frame, frameCapacity);
+  expectsBuffer(workspace, "workspace");
+  const EncodeLaunch launch{spec,
+                            static_cast<const std::byte*>(source),
+                            static_cast<std::byte*>(frame),
+                            frameBytes,
+                            workspace,
+                            application,
+                            options.maxBlocks};
+  check(launchEncode(launch, stream), "launching the encoder");
+}
+
+void encodeBatch(codec::Datatype datatype, codec::Layout layout, std::span<const EncodeItem> items,
+                 void* workspace, StreamHandle stream, const LaunchOptions& options,
+                 const codec::ApplicationWords& application) {
+  expectsBatch(datatype, layout, items, [](const EncodeItem& item, const codec::FrameSpec& spec) {
+    expectsEncodable(spec, item.source, item.frame, item.frameCapacity);
+  });
+  expectsBuffer(workspace, "workspace");
+  if (items.empty()) return;
+  check(launchEncodeBatch({datatype, layout, items, workspace, application, options.maxBlocks},
+                          stream),
+        "launching the encoder of a batch");
+}
+
+void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dynamicPart,
+            std::uint64_t dynamicCapacity, void* output, std::uint32_t* status, StreamHandle stream,
+            const LaunchOptions& options) {
+  expectsDecodable(spec, staticPart, dynamicPart, dynamicCapacity, output, status);
   const DecodeLaunch launch{spec,
                             static_cast<const std::byte*>(staticPart),
                             static_cast<const std::byte*>(dynamicPart),
@@ -91,6 +157,17 @@ void decode(const codec::FrameSpec& spec, const void* staticPart, const void* dy
                             status,
                             options.maxBlocks};
   check(launchDecode(launch, stream), "launching the decoder");
+}
+
+void decodeBatch(codec::Datatype datatype, codec::Layout layout, std::span<const DecodeItem> items,
+                 StreamHandle stream, const LaunchOptions& options) {
+  expectsBatch(datatype, layout, items, [](const DecodeItem& item, const codec::FrameSpec& spec) {
+    expectsDecodable(spec, item.staticPart, item.dynamicPart, item.dynamicCapacity, item.output,
+                     item.status);
+  });
+  if (items.empty()) return;
+  check(launchDecodeBatch({datatype, layout, items, options.maxBlocks}, stream),
+        "launching the decoder of a batch");
 }
 
 void decodeReduce(const codec::FrameSpec& spec, std::span<const FrameParts> frames, float factor,
@@ -103,9 +180,8 @@ void decodeReduce(const codec::FrameSpec& spec, std::span<const FrameParts> fram
     expectsBuffer(parts.staticPart, "a frame's staticPart");
     if (parts.dynamicCapacity != 0) expectsBuffer(parts.dynamicPart, "a frame's dynamicPart");
   }
-  expects(spec.datatype == codec::Datatype::kFloat32 ||
-              (std::bit_cast<std::uint32_t>(factor) & 0xFFFFU) == 0,
-          "the factor ", factor, " is not a number of bf16");
+  expects(isNumberOf(spec.datatype, factor), "the factor ", factor, " is not a number of ",
+          spec.datatype == codec::Datatype::kFloat16 ? "fp16" : "bf16");
   expectsElements(output, spec, "output");
   expects(status != nullptr, "status must not be null");
   const DecodeReduceLaunch launch{spec,

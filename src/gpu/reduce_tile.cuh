@@ -51,6 +51,9 @@ template <typename Element>
 __device__ __forceinline__ TileEntry placeTile(const FrameView<const std::byte>& f, bool present,
                                                std::uint32_t* status, std::uint64_t group,
                                                unsigned lane) {
+  constexpr codec::ElementFormat element = codec::elementFormat(Element::kDatatype);
+  constexpr codec::Layout layout =
+      Element::kHasLow && !Element::kNarrowLow ? codec::Layout::kWide : codec::Layout::kNarrow;
   const unsigned member = lane % codec::kGroupTiles;
   const unsigned frameLanes = 0xFFU << (lane - member);
   const std::uint64_t tile = group * codec::kGroupTiles + member;
@@ -65,7 +68,7 @@ __device__ __forceinline__ TileEntry placeTile(const FrameView<const std::byte>&
   }
   // Blocks in the low half, escapes in the high one: neither overflows unless a descriptor is bad.
   const std::uint32_t escapes = codec::escapesOf(d);
-  const std::uint32_t own = codec::blockBytesOf(d, Element::kNarrowLow) + (escapes << 16);
+  const std::uint32_t own = codec::blockBytesOf(d, element, layout) + (escapes << 16);
   std::uint32_t upTo = own;
 #pragma unroll
   for (unsigned delta = 1; delta < codec::kGroupTiles; delta *= 2) {
@@ -76,7 +79,7 @@ __device__ __forceinline__ TileEntry placeTile(const FrameView<const std::byte>&
       __shfl_sync(kFullWarp, upTo, codec::kGroupTiles - 1, codec::kGroupTiles);
   const std::uint32_t blocks = all & 0xFFFFU;
   const bool valid =
-      (~__ballot_sync(kFullWarp, codec::isValidDescriptor(d, Element::kHasLow)) & frameLanes) == 0;
+      (~__ballot_sync(kFullWarp, codec::isValidDescriptor(d, element)) & frameLanes) == 0;
   const bool inside = isRegionInside(groupAt, blocks + (all >> 16), extraLimit);
   const std::byte* const record = f.tiles + tile * Element::kRecordBytes;
   if (!valid || !inside) {
@@ -105,37 +108,48 @@ __device__ __forceinline__ const std::byte* inExtra(const FrameView<const std::b
 // -------------------------------------------------------------------------------------------------
 // Shared memory
 
-// A slot holds what a warp keeps of one frame's tile:
-//
-//   0               1024                                2560                   3216
-//   | sign-mantissa | code plane, 384 bytes; then       | escapes, from their  |
-//   | plane         | exponent fields, 32 lanes of 48   | first 16 bytes on    |
-//
-// Of a lane's 48 bytes 32 are fields; the others keep wide accesses of a quarter of the warp in
-// different banks.
-inline constexpr unsigned kFieldsAt = codec::kCodePlaneAt;
-inline constexpr unsigned kLaneFieldBytes = codec::kSlots + 16;
-inline constexpr unsigned kEscapesAt = kFieldsAt + 32 * kLaneFieldBytes;
-inline constexpr unsigned kSlotBytes = kEscapesAt + codec::kMaxEscapes + 16;
-static_assert(kSlotBytes % 16 == 0);
+/// A slot holds what a warp keeps of one frame's tile:
+///
+///     0               1024                                          kEscapesAt             kBytes
+///     | sign-mantissa | code plane, and when that has been used in  | escapes, from their  |
+///     | plane         | its place exponent fields, 32 lanes of 48   | first 16 bytes on    |
+///
+/// The fields of fp16 stand behind the fine plane. Of a lane's 48 bytes 32 are fields; the others
+/// keep wide accesses of a quarter of the warp in different banks.
+template <typename Element>
+struct Slot {
+  static constexpr unsigned kLaneFieldBytes = codec::kSlots + 16;
+  static constexpr unsigned kFieldsAt =
+      Element::kFineBits != 0 ? Element::kUpperRecordBytes : codec::kCodePlaneAt;
+  static constexpr unsigned kEscapesAt = kFieldsAt + 32 * kLaneFieldBytes;
+  static constexpr unsigned kBytes = kEscapesAt + Element::kMaxEscapes + 16;
+  static_assert(kBytes % 16 == 0);
+};
 
 /// Starts copying the upper part of a record into a slot; `laneSlot`: slot + 16 * lane.
+template <typename Element>
 __device__ __forceinline__ void startRecord(SharedAddress laneSlot, const std::byte* record,
                                             unsigned lane) {
+  constexpr unsigned kRestBytes = Element::kUpperRecordBytes - codec::kCodePlaneAt;
   const std::byte* const from = record + 16 * lane;
   copyAsync16(laneSlot, from);
   copyAsync16(laneSlot + 512, from + 512);
-  if (lane < codec::kCodePlaneBytes / 16) {
-    copyAsync16(laneSlot + codec::kCodePlaneAt, from + codec::kCodePlaneAt);
+  if (lane < kRestBytes / 16) copyAsync16(laneSlot + 1024, from + 1024);
+  if constexpr (kRestBytes > 512) {
+    if (lane + 32 < kRestBytes / 16) copyAsync16(laneSlot + 1536, from + 1536);
   }
 }
 
 /// Starts copying a tile's escapes into a slot.
+template <typename Element>
 __device__ __forceinline__ void startEscapes(SharedAddress laneSlot, const std::byte* escapes,
                                              std::uint32_t chunks, unsigned lane) {
+  const SharedAddress to = laneSlot + Slot<Element>::kEscapesAt;
   const std::byte* const from = escapes + 16 * lane;
-  if (lane < chunks) copyAsync16(laneSlot + kEscapesAt, from);
-  if (lane + 32 < chunks) copyAsync16(laneSlot + kEscapesAt + 512, from + 512);
+  if (lane < chunks) copyAsync16(to, from);
+  if constexpr (Element::kMaxEscapes + 15 > 512) {
+    if (lane + 32 < chunks) copyAsync16(to + 512, from + 512);
+  }
 }
 
 /// Copies torn escapes, byte by byte.
@@ -154,7 +168,7 @@ __device__ __noinline__ inline void copyTorn(const std::byte* from, std::uint32_
 /// Factors that the compiler must not know: multiplications by powers of two that it knows it turns
 /// into shifts, which wait for the same pipe as all the logical instructions here.
 struct OpaqueFactors {
-  std::uint32_t powers[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+  std::uint32_t powers[11] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   std::uint32_t bytes[4] = {0x01010101U, 0x01010101U, 0x01010101U, 0x01010101U};
 };
 
@@ -187,12 +201,14 @@ takeApart(const std::uint32_t (&codeWords)[codec::kCodeWords]) {
 
 /// Pair words of a lane, one after the other, from its planes, codes, and the exponent fields from
 /// which codes count (four a word, in the order of slots): `emit(w, word)`.
-template <bool kSixAndZero, typename Emit>
+template <typename Element, bool kSixAndZero, typename Emit>
 __device__ __forceinline__ void joinWords(const uint4& plane0, const uint4& plane1,
+                                          const std::uint32_t (&fineWords)[codec::kCodeWords],
                                           const LaneCodes& codes,
                                           const std::uint32_t (&fields)[codec::kPairWords / 2],
                                           std::uint32_t base, const OpaqueFactors& factors,
                                           Emit&& emit) {
+  constexpr unsigned kExponentAt = 15 - Element::kExponentBits;  // in a half
   const std::uint32_t planes[8] = {plane0.x, plane0.y, plane0.z, plane0.w,
                                    plane1.x, plane1.y, plane1.z, plane1.w};
   std::uint32_t zeros[codec::kCodeWords];
@@ -206,27 +222,27 @@ __device__ __forceinline__ void joinWords(const uint4& plane0, const uint4& plan
 #pragma unroll
   for (unsigned w = 0; w < codec::kPairWords; ++w) {
     std::uint32_t word =
-        rotateRight1(__byte_perm(planes[w / 2], fields[w / 2], w % 2 == 0 ? 0x5140 : 0x7362));
+        rotateRight1(rotatedHalves<Element>(planes[w / 2], fields[w / 2], fineWords, w));
     const unsigned k = w % codec::kCodeWords;
-    // Code j of a word comes to stand at bit 7 of its half.
+    // Code j of a word comes to stand where the exponent does.
     const unsigned j = w / codec::kCodeWords;
     const unsigned at = j < 3 ? 3 * j : 3 * j - 5;  // beyond bit 7, moved down by 5 first
     if (w < 15) {
       const std::uint32_t source = j < 3 ? codes.words[k] : codes.words[k] >> 5;
-      word += (source & (codec::kPairEscape << at)) * factors.powers[7 - at];
+      word += (source & (codec::kPairEscape << at)) * factors.powers[kExponentAt - at];
     } else {
-      word += codes.pair15;
+      word += codes.pair15 << (kExponentAt - 7);
     }
     if constexpr (kSixAndZero) {
       // Code 6 stands for exponent 0: takes the base and itself off.
       const std::uint32_t less = base + codec::kZeroCode;
       if (w < 15) {
         const std::uint32_t source = j < 3 ? zeros[k] : zeros[k] >> 5;
-        word -= (source & (codec::kPairOnes << at)) * (less << (7 - at));
+        word -= (source & (codec::kPairOnes << at)) * (less << (kExponentAt - at));
       } else {
         const std::uint32_t zero =
             ~(codes.pair15 >> 7) & (codes.pair15 >> 8) & (codes.pair15 >> 9) & codec::kPairOnes;
-        word -= zero * (less << 7);
+        word -= zero * (less << kExponentAt);
       }
     }
     emit(w, word);

@@ -166,18 +166,66 @@ TEST(Arguments, BothRefuseASpecThatIsNone) {
   expectBothRefuse(spec, {});
 }
 
-TEST(Arguments, ADatatypeWithoutKernelsIsRefused) {
-  EncodeCall encodeCall;
-  encodeCall.spec = codec::testing::specOf(codec::testing::kFloat16Format, 5000);
-  expectRefused(encodeCall, {"fp16", "host codec"});
-  DecodeCall decodeCall;
-  decodeCall.spec = encodeCall.spec;
-  expectRefused(decodeCall, {"fp16", "host codec"});
-}
-
 TEST(Arguments, TheWorkspaceIsCheckedBeforeItIsCleared) {
   expectRefused([] { initEncodeWorkspace(nullptr, nullptr); }, {"workspace", "null"});
   expectRefused([] { initEncodeWorkspace(kWorkspace + 2, nullptr); }, {"workspace", "2 bytes"});
+  expectRefused([] { initEncodeWorkspace(kWorkspace, nullptr, kMaxBatchFrames + 1); }, {"513"});
+}
+
+TEST(Arguments, OneBadItemOfABatchIsRefused) {
+  const codec::Datatype datatype = codec::Datatype::kBfloat16;
+  const std::uint64_t capacity = codec::maxFrameBytes(datatype, 5000);
+  const EncodeItem toEncode{5000, 0, kSource, kFrame, capacity, nullptr};
+  const auto encodeWith = [&](auto change, std::size_t count = 3) {
+    std::vector<EncodeItem> items(count, toEncode);
+    change(items.back());
+    encodeBatch(datatype, codec::Layout::kNarrow, items, kWorkspace, nullptr);
+  };
+  expectRefused([&] { encodeWith([](EncodeItem& item) { item.source = nullptr; }); },
+                {"source", "null"});
+  expectRefused([&] { encodeWith([](EncodeItem& item) { item.frame = kFrame + 8; }); },
+                {"frame", "8 bytes"});
+  expectRefused([&] { encodeWith([](EncodeItem& item) { --item.frameCapacity; }); },
+                {std::to_string(capacity)});
+  expectRefused([&] { encodeWith([](EncodeItem& item) { item.poolBytes = 64; }); }, {"64"});
+  expectRefused([&] { encodeWith([](EncodeItem&) {}, kMaxBatchFrames + 1); }, {"512", "513"});
+  expectRefused(
+      [&] {
+        encodeBatch(datatype, codec::Layout::kNarrow, std::span(&toEncode, 1), nullptr, nullptr);
+      },
+      {"workspace", "null"});
+
+  const DecodeItem toDecode{5000, 0, kFrame, pointerAt(0x280000), 1600, kOutput, kStatus};
+  const auto decodeWith = [&](auto change, std::size_t count = 3) {
+    std::vector<DecodeItem> items(count, toDecode);
+    change(items.back());
+    decodeBatch(datatype, codec::Layout::kNarrow, items, nullptr);
+  };
+  expectRefused([&] { decodeWith([](DecodeItem& item) { item.staticPart = nullptr; }); },
+                {"staticPart", "null"});
+  expectRefused([&] { decodeWith([](DecodeItem& item) { item.dynamicPart = nullptr; }); },
+                {"dynamicPart", "null"});
+  expectRefused([&] { decodeWith([](DecodeItem& item) { item.output = kOutput + 1; }); },
+                {"output", "1 bytes"});
+  expectRefused([&] { decodeWith([](DecodeItem& item) { item.status = nullptr; }); },
+                {"status", "null"});
+  expectRefused([&] { decodeWith([](DecodeItem&) {}, kMaxBatchFrames + 1); }, {"512", "513"});
+}
+
+TEST(Arguments, TheFactorIsANumberOfTheDatatype) {
+  const FrameParts parts{kFrame, nullptr, 0};
+  const auto reduceBy = [&](const Format& format, float factor) {
+    decodeReduce(codec::testing::specOf(format, 5000), std::span(&parts, 1), factor, nullptr,
+                 nullptr, nullptr);
+  };
+  for (const float factor : {1.0F / 3.0F, 0x1p-25F, 0x1.8p-24F, 65536.0F, 1.0F + 0x1p-11F}) {
+    expectRefused([&] { reduceBy(codec::testing::kFloat16Format, factor); }, {"fp16"});
+  }
+  expectRefused([&] { reduceBy(codec::testing::kBfloat16Format, 1.0F + 0x1p-8F); }, {"bf16"});
+  // What is one is not what these calls are refused for.
+  for (const float factor : {0x1p-24F, 0x1.8p-23F, 65504.0F, 1.0F + 0x1p-10F, -0.0F, 0.125F}) {
+    expectRefused([&] { reduceBy(codec::testing::kFloat16Format, factor); }, {"output"});
+  }
 }
 
 TEST(Arguments, StatusWordsAreReadInTheOrderOfTheFormat) {

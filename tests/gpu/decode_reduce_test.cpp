@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/error.hpp"
@@ -19,7 +21,6 @@ namespace {
 
 using codec::Datatype;
 using codec::DecodeStatus;
-using codec::testing::bfloat16Word;
 using codec::testing::elementsOf;
 using codec::testing::mixedWords;
 using codec::testing::specOf;
@@ -29,7 +30,21 @@ std::uint32_t roundedWord(Datatype datatype, float value) {
   if (datatype == Datatype::kFloat32) {
     return std::isnan(value) ? 0x7FFFFFFFU : std::bit_cast<std::uint32_t>(value);
   }
-  return std::isnan(value) ? 0x7FFF0000U : bfloat16Word(value);
+  return std::isnan(value) ? 0x7FFF0000U : codec::testing::wordOfNumber(datatype, value);
+}
+
+/// The number of a word; of fp16 by its definition.
+float numberOf(Datatype datatype, std::uint32_t word) {
+  if (datatype != Datatype::kFloat16) return std::bit_cast<float>(word);
+  const auto exponent = static_cast<int>(word >> 26 & 31U);
+  const auto mantissa = static_cast<float>(word >> 16 & 1023U);
+  const float sign = word >> 31 != 0 ? -1.0F : 1.0F;
+  if (exponent == 31) {
+    return mantissa == 0.0F ? sign * std::numeric_limits<float>::infinity()
+                            : std::numeric_limits<float>::quiet_NaN();
+  }
+  return sign * (exponent == 0 ? std::ldexp(mantissa, -24)
+                               : std::ldexp(1024.0F + mantissa, exponent - 25));
 }
 
 Words sumOnHost(Datatype datatype, const std::vector<Words>& inputs, float factor) {
@@ -37,9 +52,9 @@ Words sumOnHost(Datatype datatype, const std::vector<Words>& inputs, float facto
   for (std::size_t i = 0; i < sum.size(); ++i) {
     float total = 0;
     for (std::size_t frame = 0; frame < inputs.size(); ++frame) {
-      float addend = std::bit_cast<float>(inputs[frame][i]);
+      float addend = numberOf(datatype, inputs[frame][i]);
       if (factor != 1.0F) {
-        addend = std::bit_cast<float>(roundedWord(datatype, addend * factor));
+        addend = numberOf(datatype, roundedWord(datatype, addend * factor));
       }
       total = frame == 0 ? addend : total + addend;
     }
@@ -98,7 +113,7 @@ class DecodeReduce : public DeviceTest {
     std::vector<Words> all;
     for (std::size_t i = 0; i < frames; ++i) {
       all.push_back(mixedWords(datatype, random_, count));
-      if (datatype == Datatype::kBfloat16) {
+      if (datatype != Datatype::kFloat32) {
         for (std::uint32_t& word : all.back()) word &= 0xFFFF0000U;
       }
     }
@@ -139,14 +154,16 @@ TEST_F(DecodeReduce, FramesOfTwoPartsWithTheBorderAnywhere) {
 }
 
 TEST_F(DecodeReduce, EscapesThatCrossTheBorder) {
-  // One tile's escapes, 640 bytes, and the pool ends behind every 128th of them.
+  // As many escapes as a tile may have, and the pool ends behind every 128th of them.
   for (const Format& format : kGpuFormats) {
-    for (std::uint64_t pool = 0; pool <= 768; pool += 128) {
+    const std::uint64_t mostPool = codec::maxPoolBytes(format.datatype, format.layout, 2048);
+    for (std::uint64_t pool = 0; pool <= std::min<std::uint64_t>(768, mostPool); pool += 128) {
       SCOPED_TRACE(::testing::Message() << format << " pool " << pool);
       std::vector<Words> words;
-      for (const std::uint32_t escapes : {37U, 640U}) {
+      const std::uint32_t most = codec::elementFormat(format.datatype).maxEscapes();
+      for (const std::uint32_t escapes : {37U, most}) {
         words.push_back(tileWithEscapes(random_, format.datatype, escapes));
-        append(words.back(), tileWithEscapes(random_, format.datatype, 640));
+        append(words.back(), tileWithEscapes(random_, format.datatype, most));
       }
       FrameSpec spec = specOf(format, words[0].size());
       spec.poolBytes = pool;

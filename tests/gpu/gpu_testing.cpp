@@ -289,16 +289,17 @@ Bytes DeviceTest::roundTrip(const FrameSpec& spec, std::span<const std::byte> el
   return frame;
 }
 
-Words gaussianWords(Random& random, double sigma, std::uint64_t count) {
+Words gaussianWords(codec::Datatype datatype, Random& random, double sigma, std::uint64_t count) {
   Words words(count);
   for (std::uint32_t& word : words) {
-    word = codec::testing::bfloat16Word(static_cast<float>(sigma * random.normal()));
+    word = codec::testing::wordOfNumber(datatype, static_cast<float>(sigma * random.normal()));
   }
   return words;
 }
 
-Words wordsWithZeros(Random& random, double share, double negativeShare, std::uint64_t count) {
-  Words words = gaussianWords(random, 0.02, count);
+Words wordsWithZeros(codec::Datatype datatype, Random& random, double share, double negativeShare,
+                     std::uint64_t count) {
+  Words words = gaussianWords(datatype, random, 0.02, count);
   for (std::uint32_t& word : words) {
     if (random.chance(share)) word = random.chance(negativeShare) ? 0x80000000U : 0U;
   }
@@ -306,12 +307,14 @@ Words wordsWithZeros(Random& random, double share, double negativeShare, std::ui
 }
 
 Words tileWithEscapes(Random& random, codec::Datatype datatype, std::uint32_t escapes) {
-  const auto signAndMantissa = [&random] {
-    return static_cast<std::uint32_t>(random.below(256)) << 16;
-  };
+  const codec::ElementFormat element = codec::elementFormat(datatype);
+  // The exponent of all the others, and how many lie far below it.
+  const std::uint32_t common = element.exponentBits == 8 ? 127 : 25;
+  const std::uint32_t farBelow = element.exponentBits == 8 ? 60 : 10;
   const auto wordOf = [&](std::uint32_t exponent) {
-    const std::uint32_t bits = signAndMantissa();
-    return (bits & 0x800000U) << 8 | exponent << 23 | (bits & 0x7F0000U);
+    const auto bits = static_cast<std::uint32_t>(random.below(65536)) << 16;
+    const std::uint32_t fields = element.maxExponent() << (31 - element.exponentBits);
+    return (bits & ~fields) | exponent << (31 - element.exponentBits);
   };
   Words words(codec::kTileElements);
   // Escapes are dealt to the lanes in turn, in each to odd and even slots in turn.
@@ -319,9 +322,9 @@ Words tileWithEscapes(Random& random, codec::Datatype datatype, std::uint32_t es
     const std::uint32_t first = static_cast<std::uint32_t>(random.below(codec::kSlots));
     for (std::uint32_t i = 0; i < codec::kSlots; ++i) {
       const bool isEscape = i * codec::kLanes + lane < escapes;
-      const std::uint32_t exponent = 1 + static_cast<std::uint32_t>(random.below(60));
+      const std::uint32_t exponent = 1 + static_cast<std::uint32_t>(random.below(farBelow));
       words[codec::elementOfSlot(datatype, lane, (first + i) % codec::kSlots)] =
-          wordOf(isEscape ? exponent : 127);
+          wordOf(isEscape ? exponent : common);
     }
   }
   return words;

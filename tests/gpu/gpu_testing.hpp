@@ -28,9 +28,8 @@ using codec::testing::Bytes;
 using codec::testing::Format;
 using codec::testing::Words;
 
-/// The formats that the GPU codec has: those of datatypes with kernels.
-inline constexpr Format kGpuFormats[] = {
-    codec::testing::kBfloat16Format, codec::testing::kFloat32Narrow, codec::testing::kFloat32Wide};
+/// The formats that the GPU codec has: all.
+inline constexpr std::span<const Format> kGpuFormats = codec::testing::kFormats;
 
 /// Whether ZIPCCL_GPU_TEST_BUFFERS=exact: buffers end where their allocations end and are not
 /// poisoned, so that compute-sanitizer sees each read outside them and of what nothing wrote. Else
@@ -157,11 +156,12 @@ class DeviceTest : public zipccl::testing::SeededTest {
 // ---------------------------------------------------------------------------------------------------
 // Inputs
 
-[[nodiscard]] Words gaussianWords(Random& random, double sigma, std::uint64_t count);
+[[nodiscard]] Words gaussianWords(codec::Datatype datatype, Random& random, double sigma,
+                                  std::uint64_t count);
 
 /// Gaussian, of which a share are zeros, and of these a share negative ones.
-[[nodiscard]] Words wordsWithZeros(Random& random, double share, double negativeShare,
-                                   std::uint64_t count);
+[[nodiscard]] Words wordsWithZeros(codec::Datatype datatype, Random& random, double share,
+                                   double negativeShare, std::uint64_t count);
 
 /// A tile with exactly `escapes` escapes where it is coded, with every window of seven that an
 /// encoder may derive from its mean: the others have one exponent, and no lane has many more

@@ -55,9 +55,9 @@ class RoundTrip : public DeviceTest {
     return elementsOf(format.datatype, codec::testing::mixedWords(format.datatype, random_, count));
   }
 
-  Words filled(Content content, std::uint64_t count) {
+  Words filled(const Format& format, Content content, std::uint64_t count) {
     Words words(count);
-    fillWords(codec::Datatype::kBfloat16, random_, content, LowHalves::kRare, words);
+    fillWords(format.datatype, random_, content, LowHalves::kRare, words);
     return words;
   }
 
@@ -77,26 +77,27 @@ class RoundTrip : public DeviceTest {
   }
 };
 
-TEST_F(RoundTrip, AllBfloat16Patterns) {
-  std::array<Words, 3> arrangements;
-  for (Words& words : arrangements) words.resize(65536);
-  for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
-    // Tiles of eight exponents; of four neighbouring ones, which are coded; of any.
-    arrangements[0][pattern] = pattern << 16;
-    const std::uint32_t exponent =
-        codec::exponentOf(codec::elementFormat(codec::Datatype::kBfloat16), pattern);
-    const std::uint32_t rest = (pattern & 0x7FU) | (pattern >> 15) << 7;
-    arrangements[1][(exponent / 4 * 256 + rest) * 4 + exponent % 4] = pattern << 16;
-    arrangements[2][pattern] = pattern << 16;
-  }
-  for (std::uint32_t n = 65536; n > 1; --n) {
-    std::swap(arrangements[2][n - 1], arrangements[2][random_.below(n)]);
-  }
-  for (const Words& words : arrangements) {
-    const std::set<std::uint32_t> patterns(words.begin(), words.end());
-    ASSERT_EQ(patterns.size(), 65536U);
-    for (const Format& format : kGpuFormats) {
-      SCOPED_TRACE(format.name);
+TEST_F(RoundTrip, AllSixteenBitPatterns) {
+  for (const Format& format : kGpuFormats) {
+    SCOPED_TRACE(format.name);
+    const codec::ElementFormat element = codec::elementFormat(format.datatype);
+    const std::uint32_t others = 65536U >> element.exponentBits;  // patterns of one exponent
+    std::array<Words, 3> arrangements;
+    for (Words& words : arrangements) words.resize(65536);
+    for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
+      // Tiles of few exponents; of four neighbouring ones, which are coded; of any.
+      arrangements[0][pattern] = pattern << 16;
+      const std::uint32_t exponent = codec::exponentOf(element, pattern);
+      const std::uint32_t rest = (pattern & (others / 2 - 1)) | (pattern >> 15) * (others / 2);
+      arrangements[1][(exponent / 4 * others + rest) * 4 + exponent % 4] = pattern << 16;
+      arrangements[2][pattern] = pattern << 16;
+    }
+    for (std::uint32_t n = 65536; n > 1; --n) {
+      std::swap(arrangements[2][n - 1], arrangements[2][random_.below(n)]);
+    }
+    for (const Words& words : arrangements) {
+      const std::set<std::uint32_t> patterns(words.begin(), words.end());
+      ASSERT_EQ(patterns.size(), 65536U);
       roundTripWords(format, words);
     }
   }
@@ -104,12 +105,15 @@ TEST_F(RoundTrip, AllBfloat16Patterns) {
 
 TEST_F(RoundTrip, GaussianOfManySigmas) {
   for (const Format& format : kGpuFormats) {
-    for (const int octave : {-100, -30, -6, 0, 40, 110}) {
+    const bool isFloat16 = format.datatype == codec::Datatype::kFloat16;
+    for (const int octave :
+         isFloat16 ? std::array{-20, -14, -10, -6, 0, 11} : std::array{-100, -30, -6, 0, 40, 110}) {
       for (int step = 0; step < 16; ++step) {
         const double sigma = std::exp2(octave + (step + random_.uniform()) / 16);
         SCOPED_TRACE(::testing::Message() << format << " sigma " << sigma);
         const std::uint64_t count = 20 * kTileElements + random_.below(kTileElements);
-        roundTripWords(format, gaussianWords(random_, sigma, count), SizeCheck::kNear);
+        roundTripWords(format, gaussianWords(format.datatype, random_, sigma, count),
+                       SizeCheck::kNear);
         if (HasFailure()) return;
       }
     }
@@ -123,8 +127,8 @@ TEST_F(RoundTrip, ZerosOfAnyShare) {
       for (const double negativeShare : {0.0, 0.5, 1.0}) {
         SCOPED_TRACE(::testing::Message()
                      << format << " zeros " << share << ", of them negative " << negativeShare);
-        roundTripWords(format,
-                       wordsWithZeros(random_, share, negativeShare, 24 * kTileElements + 77));
+        roundTripWords(format, wordsWithZeros(format.datatype, random_, share, negativeShare,
+                                              24 * kTileElements + 77));
         if (HasFailure()) return;
       }
     }
@@ -136,7 +140,7 @@ TEST_F(RoundTrip, ZerosOfAnyShareTakeNoMoreThanOnTheHost) {
     for (const double share :
          {0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}) {
       SCOPED_TRACE(::testing::Message() << format << " zeros " << share);
-      const Words words = wordsWithZeros(random_, share, 0.5, 100 * kTileElements);
+      const Words words = wordsWithZeros(format.datatype, random_, share, 0.5, 100 * kTileElements);
       (void)encodeOnDevice(specOf(format, words.size()), elementsOf(format.datatype, words),
                            SizeCheck::kNotLarger);
     }
@@ -144,8 +148,8 @@ TEST_F(RoundTrip, ZerosOfAnyShareTakeNoMoreThanOnTheHost) {
 }
 
 /// Escapes of a tile under the kind and window that give the fewest.
-std::uint32_t fewestEscapes(std::span<const std::uint32_t> tile) {
-  const codec::ElementFormat element = codec::elementFormat(codec::Datatype::kBfloat16);
+std::uint32_t fewestEscapes(const codec::ElementFormat& element,
+                            std::span<const std::uint32_t> tile) {
   std::array<std::uint32_t, 256> values{};
   for (const std::uint32_t word : tile) ++values[codec::exponentOf(element, word >> 16)];
   std::uint32_t most = 0;
@@ -168,7 +172,7 @@ TEST_F(RoundTrip, WindowsAreNearTheBest) {
       for (int step = 0; step < 8; ++step) {
         const double sigma = std::exp2(-6 + (step + random_.uniform()) / 8);
         SCOPED_TRACE(::testing::Message() << format << " sigma " << sigma << " zeros " << share);
-        Words words = gaussianWords(random_, sigma, kTiles * kTileElements);
+        Words words = gaussianWords(format.datatype, random_, sigma, kTiles * kTileElements);
         for (std::uint32_t& word : words) {
           if (random_.chance(share)) word = 0;
         }
@@ -182,7 +186,8 @@ TEST_F(RoundTrip, WindowsAreNearTheBest) {
           escapes += codec::kindOf(descriptor) == TileKind::kRaw
                          ? codec::elementFormat(format.datatype).rawRestBytes()
                          : codec::escapesOf(descriptor);
-          fewest += fewestEscapes(std::span(words).subspan(tile * kTileElements, kTileElements));
+          fewest += fewestEscapes(codec::elementFormat(format.datatype),
+                                  std::span(words).subspan(tile * kTileElements, kTileElements));
         }
         EXPECT_LE(escapes, fewest + 8 * kTiles);
       }
@@ -210,7 +215,8 @@ TEST_F(RoundTrip, EveryContent) {
     for (const Content content : codec::testing::kContents) {
       SCOPED_TRACE(::testing::Message() << format << " content " << static_cast<int>(content));
       for (int repeat = 0; repeat < 4; ++repeat) {
-        roundTripWords(format, filled(content, 17 * kTileElements + random_.below(kTileElements)));
+        roundTripWords(format,
+                       filled(format, content, 17 * kTileElements + random_.below(kTileElements)));
       }
       if (HasFailure()) return;
     }
@@ -220,14 +226,17 @@ TEST_F(RoundTrip, EveryContent) {
 TEST_F(RoundTrip, SubnormalsNaNsAndInfinities) {
   // Each a whole frame, so that nothing measurable is beside them.
   for (const Format& format : kGpuFormats) {
-    for (const std::uint32_t exponent : {0U, 1U, 6U, 7U, 249U, 250U, 254U, 255U}) {
+    const codec::ElementFormat element = codec::elementFormat(format.datatype);
+    const std::uint32_t most = element.maxExponent();
+    for (const std::uint32_t exponent : {0U, 1U, 6U, 7U, most - 6, most - 5, most - 1, most}) {
       for (const bool alone : {true, false}) {
         SCOPED_TRACE(::testing::Message() << format << " exponent " << exponent << alone);
-        Words words = gaussianWords(random_, 1.0, 9 * kTileElements);
+        Words words = gaussianWords(format.datatype, random_, 1.0, 9 * kTileElements);
         for (std::uint32_t& word : words) {
           if (!alone && random_.chance(0.9)) continue;
-          const auto bits = static_cast<std::uint32_t>(random_.below(256)) << 16;
-          word = (bits & 0x800000U) << 8 | exponent << 23 | (bits & 0x7F0000U);
+          const auto bits = static_cast<std::uint32_t>(random_.below(65536)) << 16;
+          const std::uint32_t shift = 31 - element.exponentBits;
+          word = (bits & ~(most << shift)) | exponent << shift;
         }
         roundTripWords(format, words);
         if (HasFailure()) return;
@@ -295,10 +304,11 @@ TEST_F(RoundTrip, AlternatingRawAndEmptyTiles) {
 
 TEST_F(RoundTrip, EscapesAtEveryLimit) {
   // 32 and 64: what the decoder reads with a load a lane or two; 192: where the encoder looks a
-  // second time; 640: where a tile goes raw.
+  // second time; `most`: beyond it a tile goes raw.
   for (const Format& format : kGpuFormats) {
-    for (const std::uint32_t escapes :
-         {0U, 1U, 31U, 32U, 33U, 63U, 64U, 65U, 191U, 192U, 193U, 639U, 640U, 641U, 1024U}) {
+    const std::uint32_t most = codec::elementFormat(format.datatype).maxEscapes();
+    for (const std::uint32_t escapes : {0U, 1U, 31U, 32U, 33U, 63U, 64U, 65U, 191U, 192U, 193U,
+                                        most - 1, most, most + 1, 1024U}) {
       SCOPED_TRACE(::testing::Message() << format << " escapes " << escapes);
       Words words;
       for (int tile = 0; tile < 19; ++tile) {
@@ -308,8 +318,8 @@ TEST_F(RoundTrip, EscapesAtEveryLimit) {
       if (HasFailure()) return;
       for (std::uint64_t tile = 0; tile < 19; ++tile) {
         const std::uint32_t descriptor = descriptorOf(frame, tile);
-        EXPECT_EQ(codec::kindOf(descriptor), escapes > 640 ? TileKind::kRaw : TileKind::kSeven);
-        EXPECT_EQ(codec::escapesOf(descriptor), escapes > 640 ? 0 : escapes);
+        EXPECT_EQ(codec::kindOf(descriptor), escapes > most ? TileKind::kRaw : TileKind::kSeven);
+        EXPECT_EQ(codec::escapesOf(descriptor), escapes > most ? 0 : escapes);
       }
     }
   }
@@ -330,8 +340,8 @@ TEST_F(RoundTrip, GroupsOfEveryMixtureOfTiles) {
           word |= static_cast<std::uint32_t>(random_.below(65536));
       }
       tiles.push_back(Words(kTileElements, 0U));
-      tiles.push_back(filled(Content::kRandomBits, kTileElements));
-      tiles.push_back(wordsWithZeros(random_, 0.5, 0.1, kTileElements));
+      tiles.push_back(filled(format, Content::kRandomBits, kTileElements));
+      tiles.push_back(wordsWithZeros(format.datatype, random_, 0.5, 0.1, kTileElements));
       Words words;
       words.reserve((groups * kGroupTiles + 1) * kTileElements);
       for (std::uint64_t group = 0; group < groups; ++group) {
@@ -339,7 +349,7 @@ TEST_F(RoundTrip, GroupsOfEveryMixtureOfTiles) {
           append(words, tiles[random_.below(tiles.size())]);
         }
       }
-      append(words, filled(Content::kSpecialValues, random_.below(kTileElements)));
+      append(words, filled(format, Content::kSpecialValues, random_.below(kTileElements)));
       roundTripWords(format, words);
       if (HasFailure()) return;
     }
@@ -348,9 +358,11 @@ TEST_F(RoundTrip, GroupsOfEveryMixtureOfTiles) {
 
 TEST_F(RoundTrip, OneOutlierAtEveryPlaceOfATile) {
   // Tile n holds it at element n.
-  const std::array<std::uint32_t, 4> outliers = {0x7FC10000U, 0x7F800000U, 0x00010000U,
-                                                 0x4F000000U};
   for (const Format& format : kGpuFormats) {
+    const bool isFloat16 = format.datatype == codec::Datatype::kFloat16;
+    const std::array<std::uint32_t, 4> outliers =
+        isFloat16 ? std::array{0x7E010000U, 0x7C000000U, 0x00010000U, 0x04000000U}
+                  : std::array{0x7FC10000U, 0x7F800000U, 0x00010000U, 0x4F000000U};
     for (const std::uint32_t outlier : outliers) {
       SCOPED_TRACE(::testing::Message() << format << std::hex << " outlier " << outlier);
       Words words(std::uint64_t{kTileElements} * kTileElements);
@@ -481,7 +493,7 @@ TEST_F(RoundTrip, MoreGroupsThanRunAtOnce) {
 TEST_F(RoundTrip, EveryPlaceOfTheBorderInsideOneGroup) {
   for (const Format& format : kGpuFormats) {
     Words words = tileWithEscapes(random_, format.datatype, 100);
-    append(words, filled(Content::kRandomBits, kTileElements));
+    append(words, filled(format, Content::kRandomBits, kTileElements));
     append(words, tileWithEscapes(random_, format.datatype, 600));
     const Bytes elements = elementsOf(format.datatype, words);
     FrameSpec spec = specOf(format, words.size());
@@ -542,7 +554,7 @@ TEST_F(RoundTrip, DecoderReadsOnlyWhatTheEncoderWrote) {
   // Under initcheck: nothing here was written before but the source. No empty tiles, whose records
   // are not written.
   for (const Format& format : kGpuFormats) {
-    Words words = gaussianWords(random_, 0.02, 70 * kTileElements + 17);
+    Words words = gaussianWords(format.datatype, random_, 0.02, 70 * kTileElements + 17);
     fillWords(format.datatype, random_, Content::kRandomBits, LowHalves::kAny,
               std::span(words).subspan(9 * kTileElements, kTileElements));
     fillWords(format.datatype, random_, Content::kGaussian, LowHalves::kRare,

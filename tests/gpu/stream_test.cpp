@@ -146,7 +146,7 @@ TEST_F(Streams, ACapturedGraphIsReplayedWithNewData) {
         if (replay % 3 == 0) {
           random_.fill(std::as_writable_bytes(std::span(words)));
         } else if (replay % 3 == 1) {
-          words = gaussianWords(random_, 0.5 * replay, count);
+          words = gaussianWords(format.datatype, random_, 0.5 * replay, count);
         } else {
           words = codec::testing::mixedWords(format.datatype, random_, count);
         }
