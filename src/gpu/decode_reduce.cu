@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decode-reduce on the GPU: several frames of one spec in, their sum out. A warp takes a tile of
-// all frames, one after the other, and keeps the sums of its lanes' 32 values in registers.
+// all frames, one after the other, and keeps the sums of its lanes' 32 values in registers. A block
+// is half a group; all that its warps share is a table that says where tiles stand in the frames.
 //
 // The arithmetic: each addend is multiplied by the factor and rounded to the datatype, unless the
 // factor is 1; addends are added in fp32 in the order of the frames, beginning with the first (so
 // -0 alone stays -0); the sum is rounded once to the datatype. NaNs come out canonical: 0x7FFF in
-// bf16, 0x7FFFFFFF in fp32. Each step is an IEEE operation, so the bits are the same on every
+// bf16 and fp16, 0x7FFFFFFF in fp32. Each step is an IEEE operation, so the bits are the same on every
 // device.
 //
-// Bytes moved per bf16 value of n frames: 1.41 n read, 2 written. The sums leave registers for 16
-// warps a multiprocessor only, so the next frame's tile is read while one is decoded.
+// Bytes moved per bf16 value of n frames: 1.41 n read, 2 written. The next frame's tile is copied
+// to shared memory while one is added. What limits it are instructions (docs/performance.md).
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
