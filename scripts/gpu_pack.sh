@@ -24,11 +24,11 @@ buildFolder=build/gpu-pack
 step "Configuring $buildFolder" cmake --preset ci -B "$buildFolder" -D ZIPCCL_CUDA=ON -D ZIPCCL_MPI=OFF \
   -D CMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90-real}" \
   -D CMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
-build gpu_codec_test gpu_codec_bench
+build gpu_codec_test gpu_codec_bench gpu_frames_bench
 
 rm -rf "${folder:?}/bin" "${folder:?}/data"
 mkdir -p "$folder/bin" "$folder/data"
-for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench; do
+for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bench/gpu_frames_bench; do
   strip -o "$folder/bin/$(basename "$program")" "$buildFolder/$program"
 done
 cp data/*.safetensors "$folder/data/"
