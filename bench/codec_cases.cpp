@@ -59,8 +59,8 @@ std::uint64_t parseSize(std::string_view text) {
 CodecCase parseCodecCase(std::string_view text) {
   const std::size_t at = text.rfind('@');
   CodecCase parsed{std::string(text.substr(0, at)), {}, {}};
-  expects(!parsed.data.empty(), "'", text, "' names no data");
-  if (at == std::string_view::npos) return {parsed.data, {std::uint64_t{256} << 20}, {0}};
+  expects(parsed.kind == kTrafficKind, "'", text, "' is no kind of measurement: ", kTrafficKind);
+  if (at == std::string_view::npos) return {parsed.kind, {std::uint64_t{256} << 20}, {0}};
   const std::string_view numbers = text.substr(at + 1);
   const std::size_t slash = numbers.find('/');
   for (const std::string_view size : splitAtCommas(numbers.substr(0, slash))) {
@@ -77,10 +77,6 @@ CodecCase parseCodecCase(std::string_view text) {
   return parsed;
 }
 
-std::vector<std::string> defaultCodecCases() {
-  return {"traffic@256M,1G/0,528", "normal:0.02@1M,16M,64M,256M,1G",
-          "zeros:0.39@256M",       "random@256M",
-          "widened:0.02@256M",     "normal:0.02@256M/16,33,66,132,0"};
-}
+std::vector<std::string> defaultCodecCases() { return {"traffic@256M,1G/0,528"}; }
 
 }  // namespace zipccl::bench

@@ -31,7 +31,6 @@ using tools::perf_codec::kLeastSets;
 using tools::perf_codec::operationToJson;
 using tools::perf_codec::padded;
 using tools::perf_codec::Region;
-using tools::perf_codec::sizeText;
 using tools::perf_codec::spreadText;
 using tools::perf_codec::Stream;
 using tools::perf_codec::timeRounds;
@@ -119,7 +118,8 @@ void printRow(std::ostream& out, const TrafficResult& result) {
   const auto speed = [&](double TrafficRound::*member) {
     return fixed(gigabytesPerSecond(result.inputBytes, spreadOf(result.times(member)).median), 0);
   };
-  out << padded(sizeText(result.inputBytes), 9) << padded(concat(result.mix.readQuarters, "/4"), 6)
+  out << padded(tools::humanBytes(result.inputBytes), 9)
+      << padded(concat(result.mix.readQuarters, "/4"), 6)
       << padded(concat(result.mix.writtenQuarters, "/4"), 9) << padded(concat(result.blocks), 8)
       << padded(speed(&TrafficRound::memcpyUs), 9) << padded(speed(&TrafficRound::kernelUs), 9)
       << "  (" << spreadText(result.speeds()) << ")\n"

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks and measures the GPU codec on a machine with a GPU: `scripts/gpu_check.sh OUT`. Runs the tests of
-# tests/gpu, the four tools of compute-sanitizer over a part of them, and the benchmark; writes logs, the test
-# report and the benchmark's JSON into the folder OUT, and prints a summary last.
+# tests/gpu, the four tools of compute-sanitizer over a part of them, and the benchmarks (`zipccl perf codec`, and
+# gpu_codec_bench for what it does not have); writes logs, the test report and the benchmarks' JSON files into the
+# folder OUT, and prints a summary last.
 #
 # The programs are those of the folder BIN where that is set, those beside this script where it was packed
 # with scripts/gpu_pack.sh, and else they are built for the GPU that is here. Tensors come from the folder DATA
-# (data/).
+# (data/). Where NVCOMP names the file libnvcomp.so.6, or it was packed too, the codec is also measured beside
+# nvCOMP. STEPS says what is run ("tests sanitizers benchmarks").
 #
 # Status 0 when all was run and nothing failed, 1 when something failed, 2 when nothing failed but something
 # could not be run; what that was stands in the summary.
@@ -37,21 +39,26 @@ if [ -z "${BIN:-}" ]; then
     echo "No nvcc on this machine: build elsewhere with scripts/gpu_pack.sh" >&2
     exit 2
   fi
-  build gpu_codec_test gpu_codec_bench gpu_frames_bench
+  build gpu_codec_test gpu_codec_bench zipccl_tool zipccl_faulty_codec
   tests=$PWD/$buildFolder/tests/gpu/gpu_codec_test
   bench=$PWD/$buildFolder/bench/gpu_codec_bench
-  framesBench=$PWD/$buildFolder/bench/gpu_frames_bench
+  zipccl=$PWD/$buildFolder/bin/zipccl
+  faulty=$PWD/$buildFolder/tests/tools/zipccl_faulty_codec
   DATA=${DATA:-$PWD/data}
 else
   # Absolute: the programs run in other folders.
   BIN=$(cd "$BIN" && pwd) || exit 2
   tests=$BIN/gpu_codec_test
   bench=$BIN/gpu_codec_bench
-  framesBench=$BIN/gpu_frames_bench
+  zipccl=$BIN/zipccl
+  faulty=$BIN/zipccl_faulty_codec
   DATA=${DATA:-$here/../data}
 fi
+if [ -z "${NVCOMP:-}" ] && [ -f "$here/lib/libnvcomp.so.6" ]; then
+  NVCOMP=$here/lib/libnvcomp.so.6
+fi
 [ ! -d "$DATA" ] || DATA=$(cd "$DATA" && pwd)
-for program in "$tests" "$bench" "$framesBench"; do
+for program in "$tests" "$bench" "$zipccl" "$faulty"; do
   if [ ! -x "$program" ]; then
     echo "$program is not there" >&2
     exit 2
@@ -73,32 +80,44 @@ noteMissing() {
   incomplete=1
 }
 started=$SECONDS
+wants() { # step
+  case " ${STEPS:-tests sanitizers benchmarks} " in *" $1 "*) return 0 ;; esac
+  return 1
+}
 
 # Tests -----------------------------------------------------------------------------------------------
 
-echo "Running the tests ..."
-testStatus=0
-ZIPCCL_TEST_LARGE=${ZIPCCL_TEST_LARGE:-1} timeout 300 "$tests" --gtest_output="xml:$out/tests.xml" \
-  >"$out/tests.log" 2>&1 || testStatus=$?
-run=$(grep -c '^\[ RUN ' "$out/tests.log")
-passed=$(grep -c '^\[       OK \]' "$out/tests.log")
-skipped=$(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$out/tests.log")
-testLine="tests: $run run, $passed passed, $skipped skipped, status $testStatus, $((SECONDS - started)) s"
-if [ "$testStatus" != 0 ]; then
-  noteFailed "FAILED  $testLine; see tests.log"
-  grep -E '^\[  FAILED  \] .*\([0-9]+ ms\)$' "$out/tests.log" | head -n 20 | tee -a "$summary"
-elif [ "$skipped" = 0 ]; then
-  note "ok      $testLine"
-fi
-if [ "$skipped" != 0 ]; then
-  noteMissing "skipped $testLine"
-  # The reason stands below the place of each skipped test; each reason once.
-  grep -A1 -E ': Skipped$' "$out/tests.log" | grep -vE ': Skipped$|^--$' | sort | uniq -c | head -n 10 |
-    tee -a "$summary"
-fi
-if grep -q '^no CUDA device' "$out/tests.log"; then
-  noteMissing "NOT RUN: nothing was run on a GPU, so neither compute-sanitizer nor the benchmark were started"
-  exit $((failed ? 1 : 2))
+runTests() {
+  echo "Running the tests ..."
+  testStatus=0
+  ZIPCCL_TEST_LARGE=${ZIPCCL_TEST_LARGE:-1} timeout 300 "$tests" --gtest_output="xml:$out/tests.xml" \
+    >"$out/tests.log" 2>&1 || testStatus=$?
+  run=$(grep -c '^\[ RUN ' "$out/tests.log")
+  passed=$(grep -c '^\[       OK \]' "$out/tests.log")
+  skipped=$(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$out/tests.log")
+  testLine="tests: $run run, $passed passed, $skipped skipped, status $testStatus, $((SECONDS - started)) s"
+  if [ "$testStatus" != 0 ]; then
+    noteFailed "FAILED  $testLine; see tests.log"
+    grep -E '^\[  FAILED  \] .*\([0-9]+ ms\)$' "$out/tests.log" | head -n 20 | tee -a "$summary"
+  elif [ "$skipped" = 0 ]; then
+    note "ok      $testLine"
+  fi
+  if [ "$skipped" != 0 ]; then
+    noteMissing "skipped $testLine"
+    # The reason stands below the place of each skipped test; each reason once.
+    grep -A1 -E ': Skipped$' "$out/tests.log" | grep -vE ': Skipped$|^--$' | sort | uniq -c | head -n 10 |
+      tee -a "$summary"
+  fi
+  if grep -q '^no CUDA device' "$out/tests.log"; then
+    noteMissing "NOT RUN: nothing was run on a GPU, so neither compute-sanitizer nor the benchmark were started"
+    exit $((failed ? 1 : 2))
+  fi
+}
+
+if wants tests; then
+  runTests
+else
+  noteMissing "NOT RUN: the tests"
 fi
 
 # compute-sanitizer -------------------------------------------------------------------------------------
@@ -120,7 +139,7 @@ findSanitizer() {
 common='RoundTrip.EscapesAtEveryLimit:RoundTrip.GroupsOfEveryMixtureOfTiles:RoundTrip.MixedTiles'
 common+=':RoundTrip.AlternatingRawAndEmptyTiles:RoundTrip.DecoderReadsOnlyWhatTheEncoderWrote'
 common+=':RoundTrip.EveryKindOfCount:RoundTrip.EveryElementAlignment:RoundTrip.FewBlocks'
-common+=':Streams.OneWorkspaceServesAThousandCalls:DecodeReduce.*:Batch.*'
+common+=':Streams.OneWorkspaceServesAThousandCalls'
 filterOf() { # tool
   case $1 in
     memcheck)
@@ -150,84 +169,108 @@ seesPlanted() { # tool test
   [ "$status" = 86 ]
 }
 
-if [ -z "$sanitizer" ]; then
-  noteMissing "NOT RUN: compute-sanitizer is not on this machine: $tools"
-else
-  echo "Running $sanitizer, four tools at once ..."
-  sanitizersStarted=$SECONDS
-  declare -A workers
-  for tool in $tools; do
-    sanitize "$tool" &
-    workers[$tool]=$!
-  done
-  for tool in $tools; do
-    status=0
-    wait "${workers[$tool]}" || status=$?
-    found=$(grep -E '^=+ .*SUMMARY' "$out/$tool.log" | tail -n 1 | sed 's/^=* *//')
-    testsRun=$(grep -c '^\[ RUN ' "$out/$tool.log")
-    line="$tool: $testsRun tests, status $status, ${found:-no summary}, $((SECONDS - sanitizersStarted)) s"
-    if [ "$status" = 0 ] && [ -n "$found" ]; then
-      note "ok      $line"
-    else
-      noteFailed "FAILED  $line; see $tool.log"
-    fi
-  done
-  for planted in memcheck:ReadBehindABuffer initcheck:ReadOfWhatNothingWrote; do
-    if seesPlanted "${planted%%:*}" "${planted#*:}"; then
-      note "ok      ${planted%%:*} sees a planted fault"
-    else
-      noteFailed "FAILED  ${planted%%:*} does not see a planted fault; its silence means nothing"
-    fi
-  done
-fi
-
-# The benchmark -----------------------------------------------------------------------------------------
-
-echo "Running the benchmark ..."
-benchStarted=$SECONDS
-cases=("traffic@256M,1G/0,528" "normal:0.02@1M,16M,64M,256M,1G" zeros:0.39@256M random@256M
-  widened:0.02@256M float:0.02@256M)
-addTensor() { # file tensor
-  if [ -f "$DATA/$1" ]; then
-    cases+=("file:data/$1:$2@256M")
+runSanitizers() {
+  if [ -z "$sanitizer" ]; then
+    noteMissing "NOT RUN: compute-sanitizer is not on this machine: $tools"
   else
-    noteMissing "NOT RUN: the benchmark on $2, $DATA/$1 is not there"
+    echo "Running $sanitizer, four tools at once ..."
+    sanitizersStarted=$SECONDS
+    declare -A workers
+    for tool in $tools; do
+      sanitize "$tool" &
+      workers[$tool]=$!
+    done
+    for tool in $tools; do
+      status=0
+      wait "${workers[$tool]}" || status=$?
+      found=$(grep -E '^=+ .*SUMMARY' "$out/$tool.log" | tail -n 1 | sed 's/^=* *//')
+      testsRun=$(grep -c '^\[ RUN ' "$out/$tool.log")
+      line="$tool: $testsRun tests, status $status, ${found:-no summary}, $((SECONDS - sanitizersStarted)) s"
+      if [ "$status" = 0 ] && [ -n "$found" ]; then
+        note "ok      $line"
+      else
+        noteFailed "FAILED  $line; see $tool.log"
+      fi
+    done
+    for planted in memcheck:ReadBehindABuffer initcheck:ReadOfWhatNothingWrote; do
+      if seesPlanted "${planted%%:*}" "${planted#*:}"; then
+        note "ok      ${planted%%:*} sees a planted fault"
+      else
+        noteFailed "FAILED  ${planted%%:*} does not see a planted fault; its silence means nothing"
+      fi
+    done
   fi
 }
-for tensor in ag.17.step199 rs.1.step5 rs.17.step199 act.residual.1.step199; do
-  addTensor bf16.safetensors "$tensor"
-done
-addTensor fp32.safetensors rs.1.step5
-cases+=("normal:0.02@256M/16,33,66,132,0")
 
-# From a folder in which all names are short: they stand in the JSON file.
-place=$(mktemp -d) || exit 1
-ln -s "$DATA" "$place/data"
-benchStatus=0
-# shellcheck disable=SC2016 # expanded by the inner shell
-(cd "$place" && timeout 240 bash -c 'exec -a gpu_codec_bench "$0" "$@"' "$bench" --json codec.json "${cases[@]}") \
-  >"$out/bench.txt" 2>&1 || benchStatus=$?
-[ ! -f "$place/codec.json" ] || mv "$place/codec.json" "$out/"
-rm -rf "${place:?}"
-cat "$out/bench.txt"
-line="benchmark: ${#cases[@]} cases, status $benchStatus, $((SECONDS - benchStarted)) s"
-if [ "$benchStatus" = 0 ]; then
-  note "ok      $line"
+if wants sanitizers; then
+  runSanitizers
 else
-  noteFailed "FAILED  $line; see bench.txt"
+  noteMissing "NOT RUN: compute-sanitizer"
 fi
 
-echo "Running the benchmark of many frames ..."
-framesStarted=$SECONDS
-framesStatus=0
-timeout 120 "$framesBench" --json "$out/frames.json" >"$out/frames.txt" 2>&1 || framesStatus=$?
-tee -a "$out/bench.txt" <"$out/frames.txt"
-rm -f "$out/frames.txt"
-line="benchmark of many frames: status $framesStatus, $((SECONDS - framesStarted)) s"
-if [ "$framesStatus" = 0 ]; then
-  note "ok      $line"
+# The benchmarks ----------------------------------------------------------------------------------------
+
+# From a folder in which all names are short: they stand in the JSON files.
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "${place:?}"' EXIT
+ln -s "$DATA" "$place/data"
+
+measure() { # name program argument...
+  local name=$1 program=$2 status=0 line since=$SECONDS
+  shift 2
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  (cd "$place" && timeout 240 bash -c 'exec -a "$(basename "$0")" "$0" "$@"' "$program" "$@" -J "$name.json") \
+    >"$out/$name.txt" 2>&1 || status=$?
+  [ ! -f "$place/$name.json" ] || mv "$place/$name.json" "$out/"
+  cat "$out/$name.txt"
+  cat "$out/$name.txt" >>"$out/benchmarks.txt"
+  line="$name: status $status, $((SECONDS - since)) s"
+  if [ "$status" = 0 ]; then
+    note "ok      $line"
+  else
+    noteFailed "FAILED  $line; see $name.txt"
+  fi
+}
+
+runBenchmarks() {
+  local codec=(perf codec --device gpu) tensors=() entry file tensor
+  local large=(-b 256M -e 256M) others=(--data zeros:0.39 --data random-bits --data uniform-exponent --data widened)
+  for entry in bf16:ag.17.step199 bf16:rs.1.step5 bf16:rs.17.step199 bf16:act.residual.1.step199 fp32:rs.1.step5; do
+    file=${entry%%:*}.safetensors tensor=${entry#*:}
+    if [ -f "$DATA/$file" ]; then
+      tensors+=(--data "file:data/$file:$tensor")
+    else
+      noteMissing "NOT RUN: the benchmark on $tensor, $DATA/$file is not there"
+    fi
+  done
+  : >"$out/benchmarks.txt"
+  echo "Running the benchmarks ..."
+  measure traffic "$bench" "traffic@256M,1G/0,528"
+  measure codec_sizes "$zipccl" "${codec[@]}" --against none -b 1M -e 1G -f 4
+  measure codec_data "$zipccl" "${codec[@]}" --against none "${large[@]}" "${others[@]}" "${tensors[@]}"
+  measure codec_wide "$zipccl" "${codec[@]}" --against none "${large[@]}" -d float
+  measure codec_blocks "$zipccl" "${codec[@]}" --against none "${large[@]}" --max-blocks 16,33,66,132
+  if [ -n "${NVCOMP:-}" ]; then
+    measure codec_nvcomp "$zipccl" "${codec[@]}" --against nvcomp --nvcomp "$NVCOMP" "${large[@]}" \
+      --data normal:0.02 "${tensors[@]}"
+  else
+    note "        codec_nvcomp: not measured, set NVCOMP to the file libnvcomp.so.6 of PyPI's nvidia-libnvcomp-cu13"
+  fi
+
+  local status=0
+  ZIPCCL_TEST_FAULT=gpu:1 timeout 60 "$faulty" "${codec[@]}" --against none -b 1M -e 1M -n 1 \
+    >"$out/planted.log" 2>&1 || status=$?
+  if [ "$status" = 1 ] && grep -q 'WRONG BITS' "$out/planted.log"; then
+    note "ok      the benchmark sees a planted wrong bit"
+  else
+    noteFailed "FAILED  the benchmark does not see a planted wrong bit (status $status); see planted.log"
+  fi
+}
+
+if wants benchmarks; then
+  runBenchmarks
 else
-  noteFailed "FAILED  $line; see summary.txt"
+  noteMissing "NOT RUN: the benchmarks"
 fi
 
 # ---------------------------------------------------------------------------------------------------------
@@ -235,8 +278,8 @@ fi
 result=passed
 [ "$incomplete" = 0 ] || result="incomplete: see what was skipped or not run"
 [ "$failed" = 0 ] || result=FAILED
-cat "$out/bench.txt" >>"$summary"
-rm -f "$out/bench.txt"
+[ ! -f "$out/benchmarks.txt" ] || cat "$out/benchmarks.txt" >>"$summary"
+rm -f "$out/benchmarks.txt"
 printf '\n'
 note "gpu_check: $result, $((SECONDS - started)) s"
 grep -E '^(ok|FAILED|skipped|NOT RUN)' "$summary"

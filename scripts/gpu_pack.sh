@@ -3,7 +3,8 @@
 #
 # Builds what scripts/gpu_check.sh needs and packs it into a folder that can be taken to a machine with a GPU,
 # its driver, and nothing else: `scripts/gpu_pack.sh FOLDER`, there `FOLDER/gpu_check.sh OUT`. Needs nvcc but no
-# GPU. ARCHITECTURES says which GPUs it is for (90-real: H100 and H200), as CMAKE_CUDA_ARCHITECTURES does.
+# GPU. ARCHITECTURES says which GPUs it is for (90-real: H100 and H200), as CMAKE_CUDA_ARCHITECTURES does. Where
+# NVCOMP names the file libnvcomp.so.6, it is taken along.
 
 set -euo pipefail
 if [ $# != 1 ]; then
@@ -23,14 +24,21 @@ require $packagesToBuild
 buildFolder=build/gpu-pack
 step "Configuring $buildFolder" cmake --preset ci -B "$buildFolder" -D ZIPCCL_CUDA=ON -D ZIPCCL_MPI=OFF \
   -D CMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90-real}" \
-  -D CMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
-build gpu_codec_test gpu_codec_bench gpu_frames_bench
+  -D CMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc" \
+  -D CMAKE_SHARED_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
+build gpu_codec_test gpu_codec_bench zipccl_tool zipccl_faulty_codec
 
-rm -rf "${folder:?}/bin" "${folder:?}/data"
-mkdir -p "$folder/bin" "$folder/data"
-for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bench/gpu_frames_bench; do
+rm -rf "${folder:?}/bin" "${folder:?}/lib" "${folder:?}/data"
+mkdir -p "$folder/bin" "$folder/lib" "$folder/data"
+for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bin/zipccl tests/tools/zipccl_faulty_codec; do
   strip -o "$folder/bin/$(basename "$program")" "$buildFolder/$program"
 done
+# Programs find it in lib/ beside bin/, by the name that they were linked with.
+library=$(find "$buildFolder/lib" -name 'libzipccl.so.?' | head -n 1)
+strip -o "$folder/lib/$(basename "$library")" "$(readlink -f "$library")"
+if [ -n "${NVCOMP:-}" ]; then
+  cp "$NVCOMP" "$folder/lib/libnvcomp.so.6"
+fi
 cp data/*.safetensors "$folder/data/"
 cp scripts/gpu_check.sh "$folder/"
 

@@ -20,13 +20,16 @@ struct EncodeBatch {
     return table.unitCount();
   }
   template <typename Element>
-  [[nodiscard]] __device__ __forceinline__ EncodeFrame frameOf(unsigned number) const {
-    const EncodeItem& item = table.items[number];
+  [[nodiscard]] __device__ __forceinline__ FoundFrame<EncodeFrame> find(std::uint64_t unit) const {
+    const unsigned i = table.find(unit);
+    const EncodeItem& item = table.items[i];
     const codec::FrameLayout layout =
         codec::frameLayout(Element::kDatatype, Element::kLayout, item.elementCount, item.poolBytes);
-    return {static_cast<const std::byte*>(item.source),
-            makeFrameView<std::byte>(layout, static_cast<std::byte*>(item.frame), nullptr, 0),
-            states + number, item.frameBytes};
+    const EncodeFrame frame{
+        static_cast<const std::byte*>(item.source),
+        makeFrameView<std::byte>(layout, static_cast<std::byte*>(item.frame), nullptr, 0),
+        states + i, item.frameBytes};
+    return {frame, unit};
   }
 };
 static_assert(sizeof(EncodeBatch<kMaxBatchFrames>) <= kMaxKernelBytes);

@@ -48,6 +48,21 @@ TEST(DataSpec, ReadsSigma) {
   }
 }
 
+TEST(DataSpec, ReadsOtherGeneratedData) {
+  EXPECT_EQ(std::get<WidenedSpec>(parse("widened")).sigma, 0.02);
+  EXPECT_EQ(std::get<WidenedSpec>(parse("widened:3")).sigma, 3.0);
+  EXPECT_EQ(std::get<ZerosSpec>(parse("zeros:0.25")).share, 0.25);
+  EXPECT_EQ(std::get<ZerosSpec>(parse("zeros:1")).share, 1.0);
+  EXPECT_TRUE(std::holds_alternative<RandomBitsSpec>(parse("random-bits")));
+  EXPECT_EQ(std::get<UniformExponentSpec>(parse("uniform-exponent")).octaves, 16);
+  EXPECT_EQ(std::get<UniformExponentSpec>(parse("uniform-exponent:3")).octaves, 3);
+  for (const char* text : {"widened:", "widened:0", "zeros", "zeros:", "zeros:-0.1", "zeros:1.1",
+                           "zeros:nan", "random-bits:1", "random", "uniform-exponent:",
+                           "uniform-exponent:0", "uniform-exponent:101", "uniform-exponent:1.5"}) {
+    EXPECT_THROW(static_cast<void>(parse(text)), UsageError) << text;
+  }
+}
+
 TEST(DataSpec, SplitsPathAndTensor) {
   const auto file = [](const std::string& text, const std::set<std::string>& files) {
     return std::get<FileSpec>(parse(text, files));
@@ -191,7 +206,7 @@ class GaussianSourceTest : public zipccl::testing::SeededTest {
 };
 
 TEST_F(GaussianSourceTest, IsTheSameWhateverTheThreads) {
-  const auto source = makeGaussianSource({0.02}, zipcclBfloat16);
+  const auto source = makeGeneratedSource(GaussianSpec{0.02}, zipcclBfloat16);
   const std::size_t bytes = 700'002;
   const std::vector<std::byte> data = fill(*source, seed_, 1, 1, bytes);
   EXPECT_EQ(data, fill(*source, seed_, 1, 3, bytes));
@@ -203,7 +218,7 @@ TEST_F(GaussianSourceTest, IsTheSameWhateverTheThreads) {
 TEST_F(GaussianSourceTest, HasItsSigmaInEveryFloatingPointDatatype) {
   constexpr std::size_t kCount = 200'000;
   std::vector<std::byte> data =
-      fill(*makeGaussianSource({0.02}, zipcclBfloat16), seed_, 0, 1, kCount * 2);
+      fill(*makeGeneratedSource(GaussianSpec{0.02}, zipcclBfloat16), seed_, 0, 1, kCount * 2);
   double squares = 0.0;
   for (std::size_t i = 0; i < kCount; ++i) {
     std::uint32_t bits = 0;
@@ -213,7 +228,7 @@ TEST_F(GaussianSourceTest, HasItsSigmaInEveryFloatingPointDatatype) {
   }
   EXPECT_NEAR(std::sqrt(squares / kCount), 0.02, 0.0003);
 
-  data = fill(*makeGaussianSource({3.0}, zipcclFloat32), seed_, 0, 1, kCount * 4);
+  data = fill(*makeGeneratedSource(GaussianSpec{3.0}, zipcclFloat32), seed_, 0, 1, kCount * 4);
   squares = 0.0;
   for (std::size_t i = 0; i < kCount; ++i) {
     float value = 0.0F;
@@ -225,10 +240,56 @@ TEST_F(GaussianSourceTest, HasItsSigmaInEveryFloatingPointDatatype) {
 
 TEST_F(GaussianSourceTest, GivesIntegersRandomBits) {
   const std::vector<std::byte> data =
-      fill(*makeGaussianSource({0.02}, zipcclInt32), seed_, 0, 1, 400'000);
+      fill(*makeGeneratedSource(GaussianSpec{0.02}, zipcclInt32), seed_, 0, 1, 400'000);
   std::vector<int> seen(256, 0);
   for (const std::byte byte : data) ++seen[std::to_integer<std::size_t>(byte)];
   for (const int count : seen) EXPECT_NEAR(count, 1562, 250);
+}
+
+std::vector<std::uint16_t> halvesOf(const std::vector<std::byte>& bytes) {
+  std::vector<std::uint16_t> halves(bytes.size() / 2);
+  std::memcpy(halves.data(), bytes.data(), bytes.size());
+  return halves;
+}
+
+TEST_F(GaussianSourceTest, OtherDataIsWhatItsNameSays) {
+  constexpr std::size_t kCount = 200'000;
+  const auto make = [this](const DataSpec& spec, std::optional<zipcclDataType_t> datatype,
+                           std::size_t bytes) {
+    return halvesOf(fill(*makeGeneratedSource(spec, datatype), seed_, 0, 1, bytes));
+  };
+  // fp32 whose upper halves are the bf16 of the same seed.
+  const auto widened = make(WidenedSpec{3.0}, std::nullopt, kCount * 4);
+  const auto normal = make(GaussianSpec{3.0}, zipcclBfloat16, kCount * 2);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(widened[2 * i], 0);
+    ASSERT_EQ(widened[2 * i + 1], normal[i]);
+  }
+  const auto zeros = make(ZerosSpec{.share = 0.4}, std::nullopt, kCount * 2);
+  EXPECT_NEAR(static_cast<double>(std::count(zeros.begin(), zeros.end(), 0)), 0.4 * kCount,
+              0.01 * kCount);
+  // Octaves 2^-1 to 2^-5: exponent fields 126 down to 122, and both signs.
+  std::vector<std::size_t> fields(512, 0);
+  for (const std::uint16_t half : make(UniformExponentSpec{5}, std::nullopt, kCount * 2)) {
+    ++fields[half >> 7];
+  }
+  for (std::size_t field = 0; field < fields.size(); ++field) {
+    const bool isWanted = field % 256 >= 122 && field % 256 <= 126;
+    EXPECT_NEAR(static_cast<double>(fields[field]), isWanted ? kCount / 10.0 : 0.0,
+                isWanted ? 0.01 * kCount : 0.0)
+        << field;
+  }
+  const auto bits = make(RandomBitsSpec{}, zipcclUint8, kCount * 2);
+  double sum = 0.0;
+  for (const std::uint16_t half : bits) sum += half;
+  EXPECT_NEAR(sum / kCount, 32767.5, 400.0);
+}
+
+TEST_F(GaussianSourceTest, RefusesDatatypesThatDoNotFit) {
+  EXPECT_THROW(static_cast<void>(makeGeneratedSource(WidenedSpec{}, zipcclBfloat16)), UsageError);
+  EXPECT_THROW(static_cast<void>(makeGeneratedSource(ZerosSpec{}, zipcclInt32)), UsageError);
+  EXPECT_THROW(static_cast<void>(makeGeneratedSource(UniformExponentSpec{}, zipcclFloat16)),
+               UsageError);
 }
 
 TEST(PoolGeometryTest, HasRoomForTheLargestMessageAndMore) {
@@ -275,7 +336,7 @@ TEST(PoolGeometryTest, MovesALargeMessageToo) {
 }
 
 TEST(DataPoolsTest, HoldsWhatTheSourceGivesEachRank) {
-  const auto source = makeGaussianSource({1.0}, zipcclBfloat16);
+  const auto source = makeGeneratedSource(GaussianSpec{1.0}, zipcclBfloat16);
   const PoolGeometry geometry(5000, 2, 3);
   const DataPools pools(*source, 7, 3, geometry, 2);
   for (int rank = 0; rank < 3; ++rank) {

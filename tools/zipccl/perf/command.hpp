@@ -9,6 +9,7 @@
 
 #include "perf/options.hpp"
 #include "perf/run.hpp"
+#include "perf_codec/options.hpp"
 
 namespace CLI {
 class App;
@@ -27,13 +28,13 @@ class Command {
   [[nodiscard]] bool isChosen() const;
 
   /// As run() of perf/run.hpp.
-  [[nodiscard]] ExitStatus run(const std::vector<std::string>& arguments, const Streams& streams) {
-    return perf::run(options_, arguments, streams);
-  }
+  [[nodiscard]] ExitStatus run(const std::vector<std::string>& arguments, const Streams& streams);
 
  private:
   CLI::App* perf_;
+  CLI::App* codec_;
   Options options_;
+  perf_codec::Options codecOptions_;
 };
 
 }  // namespace zipccl::tools::perf

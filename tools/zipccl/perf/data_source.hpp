@@ -28,6 +28,9 @@ class DataSource {
   /// Whether fill() depends on the seed.
   [[nodiscard]] virtual bool usesSeed() const noexcept = 0;
 
+  /// After how many bytes it repeats itself; 0 where it does not.
+  [[nodiscard]] virtual std::uint64_t periodBytes() const noexcept { return 0; }
+
   /// In words, for reports.
   [[nodiscard]] virtual std::string describe() const = 0;
 
@@ -49,9 +52,10 @@ class DataSource {
 [[nodiscard]] std::unique_ptr<DataSource> openDataSource(const DataSpec& spec,
                                                          std::optional<zipcclDataType_t> datatype);
 
-/// N(0, sigma); integers get random bits.
-[[nodiscard]] std::unique_ptr<DataSource> makeGaussianSource(const GaussianSpec& spec,
-                                                             zipcclDataType_t datatype);
+/// What is generated, of `datatype`. Integers get random bits where numbers are asked for; throws
+/// UsageError where `spec` cannot be of that datatype. `spec` is none of a file.
+[[nodiscard]] std::unique_ptr<DataSource> makeGeneratedSource(
+    const DataSpec& spec, std::optional<zipcclDataType_t> datatype);
 
 [[nodiscard]] std::unique_ptr<DataSource> openFileSource(const FileSpec& spec,
                                                          std::optional<zipcclDataType_t> datatype);

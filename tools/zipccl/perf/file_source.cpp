@@ -42,6 +42,8 @@ class FileSource : public DataSource {
 
   [[nodiscard]] bool usesSeed() const noexcept override { return false; }
 
+  [[nodiscard]] std::uint64_t periodBytes() const noexcept override { return totalBytes_; }
+
   [[nodiscard]] std::string describe() const override {
     const std::string what = tensors_.size() == 1 ? printable(tensors_.front().name)
                                                   : std::to_string(tensors_.size()) + " tensors";

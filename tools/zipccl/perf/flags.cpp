@@ -5,65 +5,14 @@
 #include "perf/flags.hpp"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <map>
 
-#include "perf/datatype.hpp"
+#include "perf/data_spec.hpp"
+#include "perf/flag_values.hpp"
 #include "support/failure.hpp"
 #include "support/text.hpp"
 
 namespace zipccl::tools::perf {
-namespace {
-
-constexpr int kMostRepetitions = 1'000'000;
-
-/// Makes a size with a unit a plain number, which CLI11 then reads.
-const CLI::Validator& byteSize() {
-  static const CLI::Validator validator(
-      [](std::string& text) {
-        try {
-          text = std::to_string(parseByteSize(text));
-        } catch (const UsageError& error) {
-          return std::string(error.what());
-        }
-        return std::string();
-      },
-      "", "byte size");
-  return validator;
-}
-
-/// CLI11 alone would read -1 as 2^64 - 1, 010 as 8, and cut what is too large.
-const CLI::Validator& wholeNumber() {
-  static const CLI::Validator validator(
-      [](std::string& text) {
-        std::uint64_t value = 0;
-        const char* const end = text.data() + text.size();
-        const auto parsed = std::from_chars(text.data(), end, value);
-        if (parsed.ec != std::errc() || parsed.ptr != end) {
-          return inQuotes(text) + " is not a whole number below 2^64";
-        }
-        text = std::to_string(value);
-        return std::string();
-      },
-      "", "whole number");
-  return validator;
-}
-
-/// A whole number within bounds, both included.
-CLI::Validator numberFrom(std::uint64_t least, std::uint64_t most) {
-  return CLI::Validator(
-      [least, most](std::string& text) {
-        const std::string error = wholeNumber()(text);
-        if (!error.empty()) return error;
-        const std::uint64_t value = std::stoull(text);
-        if (value >= least && value <= most) return std::string();
-        return text + " is not within " + std::to_string(least) + " to " + std::to_string(most);
-      },
-      "", "number");
-}
-
-}  // namespace
-
 void addFlags(CLI::App& command, Options& options) {
   const std::map<std::string, TransportKind> transports = {{"local", TransportKind::kLocal},
                                                            {"mpi", TransportKind::kMpi}};
@@ -97,24 +46,11 @@ void addFlags(CLI::App& command, Options& options) {
                   "Rounds after them whose every bit is checked; 0 checks nothing [1]")
       ->transform(numberFrom(0, kMostRepetitions))
       ->type_name("COUNT");
-  command
-      .add_option_function<std::string>(
-          "-d,--datatype",
-          [&options](const std::string& name) {
-            options.datatype = datatypeOfName(name);
-            if (!options.datatype) {
-              throw CLI::ValidationError("--datatype",
-                                         inQuotes(name) + " is none of " + datatypeNames());
-            }
-          },
-          "Datatype: " + datatypeNames() + " [that of the file, else bfloat16]")
-      ->type_name("NAME");
+  addDatatypeFlag(command, options.datatype);
   command
       .add_option("--data", options.data,
-                  "What is sent. normal:SIGMA: Gaussian, another for each rank. "
-                  "file:X.safetensors: its bfloat16, half or float tensors, whichever come first, "
-                  "one after the other and repeated to size. file:X.safetensors:TENSOR: that one. "
-                  "[normal:0.02]")
+                  std::string("What is sent, other elements by each rank. ") + kDataSpecHelp +
+                      " [normal:0.02]")
       ->type_name("SOURCE");
   command
       .add_option("--seed", options.seed, "Repeats the Gaussian data of another run [a fresh one]")

@@ -6,8 +6,12 @@
 
 #include <sched.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include <array>
+#include <ctime>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "support/text.hpp"
@@ -63,6 +67,22 @@ Machine thisMachine() {
     machine.hostName = names.nodename;
   }
   return machine;
+}
+
+std::uint64_t physicalMemoryBytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long pageBytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || pageBytes <= 0) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(pageBytes);
+}
+
+std::string utcNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text.data(), length};
 }
 
 }  // namespace zipccl::tools::perf

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a figure must say of the machine that it was measured on.
+// What a figure must say of the machine that it was measured on, and of the time.
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,11 @@ struct Machine {
 };
 
 [[nodiscard]] Machine thisMachine();
+
+/// What the machine has; the largest number where the system does not say.
+[[nodiscard]] std::uint64_t physicalMemoryBytes();
+
+/// UTC, ISO 8601.
+[[nodiscard]] std::string utcNow();
 
 }  // namespace zipccl::tools::perf

@@ -21,20 +21,23 @@ const char* transportName(TransportKind transport) {
 }
 
 std::vector<std::uint64_t> messageSizes(const Options& options) {
-  std::uint64_t least = options.minBytes.value_or(Options::kDefaultMinBytes);
-  std::uint64_t most = options.maxBytes.value_or(Options::kDefaultMaxBytes);
-  // A limit that is not given follows the one that is.
-  if (!options.maxBytes) most = std::max(most, least);
-  if (!options.minBytes) least = std::min(least, most);
-  if (least > most) {
-    throw UsageError("--minbytes is " + std::to_string(least) + ", more than --maxbytes, " +
-                     std::to_string(most));
+  return sizesBetween(options.minBytes, Options::kDefaultMinBytes, options.maxBytes,
+                      Options::kDefaultMaxBytes, options.stepFactor);
+}
+
+std::vector<std::uint64_t> sizesBetween(std::optional<std::uint64_t> least,
+                                        std::uint64_t defaultLeast,
+                                        std::optional<std::uint64_t> most,
+                                        std::uint64_t defaultMost, std::uint64_t factor) {
+  const std::uint64_t first = least.value_or(most ? std::min(defaultLeast, *most) : defaultLeast);
+  const std::uint64_t last = most.value_or(std::max(defaultMost, first));
+  if (first > last) {
+    throw UsageError("--minbytes is " + std::to_string(first) + ", more than --maxbytes, " +
+                     std::to_string(last));
   }
-  std::vector<std::uint64_t> sizes = {least};
+  std::vector<std::uint64_t> sizes = {first};
   // Zero times any factor stays zero.
-  while (least != 0 && sizes.back() <= most / options.stepFactor) {
-    sizes.push_back(sizes.back() * options.stepFactor);
-  }
+  while (first != 0 && sizes.back() <= last / factor) sizes.push_back(sizes.back() * factor);
   return sizes;
 }
 

@@ -50,4 +50,13 @@ struct IterationBudget {
 /// The message sizes in bytes, smallest first. Throws UsageError when the limits do not fit.
 [[nodiscard]] std::vector<std::uint64_t> messageSizes(const Options& options);
 
+/// The sizes from `least` on, each `factor` times the one before, up to `most`. Defaults stand in
+/// for limits that are not given, and follow those that are. Throws UsageError when they do not
+/// fit.
+[[nodiscard]] std::vector<std::uint64_t> sizesBetween(std::optional<std::uint64_t> least,
+                                                      std::uint64_t defaultLeast,
+                                                      std::optional<std::uint64_t> most,
+                                                      std::uint64_t defaultMost,
+                                                      std::uint64_t factor);
+
 }  // namespace zipccl::tools::perf

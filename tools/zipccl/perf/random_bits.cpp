@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <random>
 
 namespace zipccl::tools::perf {
 namespace {
@@ -43,6 +44,11 @@ double fromTail(RandomBits& random) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t freshSeed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) ^ device();
+}
 
 double standardNormal(RandomBits& random) noexcept {
   static const Layers kTable;

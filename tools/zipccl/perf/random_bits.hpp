@@ -37,6 +37,9 @@ class RandomBits {
   std::uint64_t state_;
 };
 
+/// A seed that nobody has used.
+[[nodiscard]] std::uint64_t freshSeed();
+
 /// A number of the standard normal distribution, by the ziggurat method (Marsaglia and Tsang, 2000;
 /// the layers of Doornik, 2005).
 [[nodiscard]] double standardNormal(RandomBits& random) noexcept;

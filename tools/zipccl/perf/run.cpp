@@ -5,13 +5,7 @@
 
 #include "perf/run.hpp"
 
-#include <unistd.h>
-
-#include <array>
-#include <ctime>
-#include <limits>
 #include <ostream>
-#include <random>
 
 #include "perf/datatype.hpp"
 #include "perf/run_parts.hpp"
@@ -19,31 +13,6 @@
 #include "support/text.hpp"
 
 namespace zipccl::tools::perf {
-namespace {
-
-std::string utcNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {text.data(), length};
-}
-
-std::uint64_t physicalMemoryBytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long pageBytes = ::sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || pageBytes <= 0) return std::numeric_limits<std::uint64_t>::max();
-  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(pageBytes);
-}
-
-}  // namespace
-
-std::uint64_t freshSeed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) ^ device();
-}
-
 RunSetup prepare(const Options& options, const std::vector<std::string>& arguments) {
   RunSetup setup;
   setup.source = openDataSource(parseDataSpec(options.data, isRegularFile), options.datatype);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "perf/datatype.hpp"
+#include "perf/random_bits.hpp"
 #include "perf/rank_runner.hpp"
 #include "perf/run_parts.hpp"
 

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "perf/datatype.hpp"
+#include "perf/random_bits.hpp"
 #include "perf/rank_runner.hpp"
 #include "perf/run_parts.hpp"
 #include "support/text.hpp"

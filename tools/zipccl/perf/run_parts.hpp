@@ -31,9 +31,6 @@ struct RunSetup {
 /// Throws UsageError or Failure.
 [[nodiscard]] RunSetup prepare(const Options& options, const std::vector<std::string>& arguments);
 
-/// A seed that nobody has used.
-[[nodiscard]] std::uint64_t freshSeed();
-
 /// The elements that a rank sends, for each size.
 [[nodiscard]] std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks);
 

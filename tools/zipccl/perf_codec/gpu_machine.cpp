@@ -5,10 +5,10 @@
 #include "perf_codec/gpu_machine.hpp"
 
 #include <cuda_runtime_api.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "perf_codec/cuda.hpp"
 
@@ -37,7 +37,13 @@ std::string readDriverVersion() {
 
 }  // namespace
 
-GpuMachine thisGpuMachine() {
+GpuSearch findGpu() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    static_cast<void>(cudaGetLastError());
+    return {std::nullopt, status != cudaSuccess ? cudaGetErrorString(status) : "no CUDA device"};
+  }
   GpuMachine machine;
   int device = 0;
   check(cudaGetDevice(&device), "asking for the device");
@@ -55,9 +61,13 @@ GpuMachine thisGpuMachine() {
   check(cudaRuntimeGetVersion(&version), "asking for the runtime's version");
   machine.cudaRuntime = versionText(version);
   machine.driver = readDriverVersion();
-  char hostName[256] = {};
-  if (gethostname(hostName, sizeof(hostName) - 1) == 0) machine.hostName = hostName;
-  return machine;
+  return {std::move(machine), ""};
+}
+
+GpuMachine thisGpuMachine() {
+  GpuSearch search = findGpu();
+  if (!search.machine) throw Failure("no GPU: " + search.whyNot);
+  return *std::move(search.machine);
 }
 
 }  // namespace zipccl::tools::perf_codec

@@ -2,17 +2,22 @@
 //
 // Measures the GPU codec.
 
+#include "perf_codec/gpu_measurement.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <memory>
 #include <span>
 #include <zipccl/gpu_codec.hpp>
 
+#include "perf/check.hpp"
+#include "perf/statistics.hpp"
 #include "perf_codec/cuda.hpp"
+#include "perf_codec/gpu_codec_calls.hpp"
 #include "perf_codec/gpu_timing.hpp"
-#include "perf_codec/measurement.hpp"
+#include "perf_codec/nvcomp_codec.hpp"
 #include "support/failure.hpp"
 
 namespace zipccl::tools::perf_codec {
@@ -39,7 +44,6 @@ class CodecBuffers {
         spec_(spec),
         inputBytes_(spec.elementCount * codec::elementBytes(spec.datatype)),
         frameCapacity_(codec::maxFrameBytes(spec.datatype, spec.elementCount)),
-        staticBytes_(codec::staticBytes(spec)),
         sets_(setsThatFit(plan)),
         sources_(sets_ * aligned(inputBytes_)),
         frames_(sets_ * aligned(frameCapacity_)),
@@ -63,43 +67,62 @@ class CodecBuffers {
                 stream_.get(), options);
   }
   void decode(std::uint64_t call, const gpu::LaunchOptions& options) const {
-    gpu::decode(spec_, frame(call), frame(call) + staticBytes_, frameCapacity_ - staticBytes_,
-                output(call), reinterpret_cast<std::uint32_t*>(status_.data()), stream_.get(),
-                options);
+    decodeOnGpu(spec_, frame(call), frameCapacity_, output(call),
+                reinterpret_cast<std::uint32_t*>(status_.data()), stream_.get(), options);
   }
 
-  /// Decodes all frames as the timed calls left them and compares with the sources. Waits.
-  void verify(CodecResult& result, const gpu::LaunchOptions& options) const {
-    check(cudaMemsetAsync(outputs_.data(), kPoison, outputs_.bytes(), stream_.get()), "poisoning");
-    for (std::uint64_t set = 0; set < sets_; ++set) decode(set, options);
-    std::vector<std::byte> piece(std::min<std::uint64_t>(kStagingBytes, inputBytes_));
-    result.wrongBytes = 0;
-    double frameBytes = 0.0;
-    double steadyBytes = 0.0;
+  /// For a codec that works on the same sources, and on outputs that lie in the same place.
+  [[nodiscard]] NvcompBuffers forRival(std::uint64_t mostSets) const {
+    return {std::min(sets_, mostSets), inputBytes_,
+            [this](std::uint64_t set) { return source(set); },
+            [this](std::uint64_t set) { return output(set); }};
+  }
+
+  /// Reads the sizes of the frames that the timed calls left, and decodes and compares them all
+  /// where `checks`. Waits.
+  void verify(bool checks, CodecResult& result, const gpu::LaunchOptions& options) const {
+    FrameSizes sizes;
     for (std::uint64_t set = 0; set < sets_; ++set) {
-      for (std::uint64_t at = 0; at < inputBytes_; at += piece.size()) {
-        const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), inputBytes_ - at);
-        download(output(set) + at, piece.data(), bytes);
-        result.wrongBytes += differingBytes(set * inputBytes_ + at, std::span(piece).first(bytes));
+      std::array<std::byte, kHeaderBytes> header{};
+      download(frame(set), header.data(), header.size());
+      if (!sizes.add(header)) {
+        result.statusWord |= 1U << static_cast<unsigned>(codec::DecodeStatus::kBadMagic);
       }
-      codec::FrameHeader header;
-      std::array<std::byte, kHeaderBytes> headerBytes{};
-      download(frame(set), headerBytes.data(), headerBytes.size());
-      if (codec::readHeader(headerBytes, header) != codec::DecodeStatus::kOk) {
-        result.wrongBytes += inputBytes_;
-        continue;
-      }
-      frameBytes += static_cast<double>(header.staticBytes + header.dynamicBytes);
-      codec::FrameSpec steady = spec_;
-      steady.poolBytes = codec::steadyPoolBytes(spec_.datatype, spec_.layout, spec_.elementCount,
-                                                header.extraBytes);
-      steadyBytes += static_cast<double>(codec::staticBytes(steady));
     }
-    result.meanFrameBytes = frameBytes / static_cast<double>(sets_);
-    result.meanSteadyBytes = steadyBytes / static_cast<double>(sets_);
+    sizes.finish(result);
+    if (checks) {
+      poisonOutputs();
+      for (std::uint64_t set = 0; set < sets_; ++set) decode(set, options);
+      result.wrongElements = wrongElements(sets_);
+      result.wasChecked = true;
+    }
     std::uint32_t word = 0;
     download(status_.data(), &word, sizeof(word));
-    result.statusWord = word;
+    result.statusWord |= word;
+  }
+
+  void poisonOutputs() const {
+    check(cudaMemsetAsync(outputs_.data(), kPoison, outputs_.bytes(), stream_.get()), "poisoning");
+  }
+
+  /// Elements of the first `sets` outputs that are not the data's. Waits.
+  [[nodiscard]] std::uint64_t wrongElements(std::uint64_t sets) const {
+    std::vector<std::byte> staging(std::min<std::uint64_t>(kStagingBytes, inputBytes_));
+    const std::uint64_t elementBytes = codec::elementBytes(spec_.datatype);
+    std::uint64_t wrong = 0;
+    for (std::uint64_t set = 0; set < sets; ++set) {
+      for (std::uint64_t at = 0; at < inputBytes_; at += staging.size()) {
+        const std::span<std::byte> actual =
+            std::span(staging).first(std::min<std::uint64_t>(staging.size(), inputBytes_ - at));
+        download(output(set) + at, actual.data(), actual.size());
+        data_.forEachPiece(set * inputBytes_ + at, actual.size(),
+                           [&](std::uint64_t place, std::span<const std::byte> expected) {
+                             wrong += perf::wrongElements(actual.subspan(place, expected.size()),
+                                                          expected, elementBytes);
+                           });
+      }
+    }
+    return wrong;
   }
 
  private:
@@ -127,46 +150,21 @@ class CodecBuffers {
     return outputs_.data() + call % sets_ * aligned(inputBytes_);
   }
 
-  /// Calls `use(offset, bytes of the data set)` for the pieces that make up `bytes` bytes from
-  /// `first` on of the data set repeated without end.
-  template <typename Use>
-  void forEachPiece(std::uint64_t first, std::uint64_t bytes, Use&& use) const {
-    for (std::uint64_t done = 0; done < bytes;) {
-      const std::uint64_t place = (first + done) % data_.bytes.size();
-      const std::uint64_t length = std::min(bytes - done, data_.bytes.size() - place);
-      use(done, place, length);
-      done += length;
-    }
-  }
-
   void fillSources() const {
     const DeviceBuffer block(data_.bytes.size());
     check(cudaMemcpyAsync(block.data(), data_.bytes.data(), data_.bytes.size(),
                           cudaMemcpyHostToDevice, stream_.get()),
           "filling the sources");
     for (std::uint64_t set = 0; set < sets_; ++set) {
-      forEachPiece(set * inputBytes_, inputBytes_,
-                   [&](std::uint64_t at, std::uint64_t place, std::uint64_t length) {
-                     check(cudaMemcpyAsync(source(set) + at, block.data() + place, length,
-                                           cudaMemcpyDeviceToDevice, stream_.get()),
-                           "filling the sources");
-                   });
+      data_.forEachPiece(
+          set * inputBytes_, inputBytes_, [&](std::uint64_t at, std::span<const std::byte> piece) {
+            const auto place = piece.data() - data_.bytes.data();
+            check(cudaMemcpyAsync(source(set) + at, block.data() + place, piece.size(),
+                                  cudaMemcpyDeviceToDevice, stream_.get()),
+                  "filling the sources");
+          });
     }
     stream_.synchronize();
-  }
-
-  [[nodiscard]] std::uint64_t differingBytes(std::uint64_t first,
-                                             std::span<const std::byte> actual) const {
-    std::uint64_t wrong = 0;
-    forEachPiece(first, actual.size(),
-                 [&](std::uint64_t at, std::uint64_t place, std::uint64_t length) {
-                   const std::byte* const expected = data_.bytes.data() + place;
-                   if (std::memcmp(actual.data() + at, expected, length) == 0) return;
-                   for (std::uint64_t i = 0; i < length; ++i) {
-                     wrong += actual[at + i] != expected[i] ? 1 : 0;
-                   }
-                 });
-    return wrong;
   }
 
   void download(const std::byte* from, void* to, std::uint64_t bytes) const {
@@ -179,7 +177,6 @@ class CodecBuffers {
   codec::FrameSpec spec_;
   std::uint64_t inputBytes_;
   std::uint64_t frameCapacity_;
-  std::uint64_t staticBytes_;
   std::uint64_t sets_;
   DeviceBuffer sources_;
   DeviceBuffer frames_;
@@ -188,75 +185,119 @@ class CodecBuffers {
   DeviceBuffer status_;
 };
 
-CodecResult measureWith(const Stream& stream, const CodecBuffers& buffers, unsigned maxBlocks,
-                        bool usesGraphs, std::uint64_t calls, const MeasurementPlan& plan) {
-  const gpu::LaunchOptions options{maxBlocks};
+/// The settings with which nvCOMP takes the least time for both ways together.
+NvcompSettings fastestSettings(const Nvcomp& library, const Stream& stream,
+                               codec::Datatype datatype, const CodecBuffers& buffers) {
+  constexpr std::uint64_t kCalls = 3;
+  constexpr int kRounds = 3;
+  MeasurementPlan plan;
+  plan.rounds = kRounds;
+  NvcompSettings fastest;
+  double leastUs = 0.0;
+  for (const NvcompSettings& candidate : nvcompCandidates()) {
+    const NvcompCodec codec(library, stream, datatype, candidate, buffers.forRival(kLeastSets));
+    Region both(stream, kCalls, false, [&](std::uint64_t i) {
+      codec.compress(i);
+      codec.decompress(i);
+    });
+    std::vector<double> timesUs;
+    for (const auto& [bothUs] : timeRounds<1>(plan, {&both})) timesUs.push_back(bothUs);
+    const double medianUs = perf::spreadOf(std::move(timesUs)).median;
+    if (fastest.chunkBytes == 0 || medianUs < leastUs) {
+      fastest = candidate;
+      leastUs = medianUs;
+    }
+  }
+  return fastest;
+}
+
+/// The other codec, with a frame of each set made.
+std::unique_ptr<NvcompCodec> prepareRival(const Nvcomp* library, const Stream& stream,
+                                          codec::Datatype datatype, const CodecBuffers& buffers,
+                                          RivalResult& result) {
+  if (library == nullptr) return nullptr;
+  const NvcompSettings settings = fastestSettings(*library, stream, datatype, buffers);
+  result.settings = settings.describe();
+  auto codec = std::make_unique<NvcompCodec>(*library, stream, datatype, settings,
+                                             buffers.forRival(buffers.sets()));
+  for (std::uint64_t set = 0; set < buffers.sets(); ++set) codec->compress(set);
+  stream.synchronize();
+  return codec;
+}
+
+/// How large what it made is, and where `checks`, whether it comes back.
+void verifyRival(const NvcompCodec& codec, const CodecBuffers& buffers, bool checks,
+                 RivalResult& result) {
+  if (checks) {
+    buffers.poisonOutputs();
+    for (std::uint64_t set = 0; set < buffers.sets(); ++set) codec.decompress(set);
+    result.wrongElements = buffers.wrongElements(buffers.sets());
+  }
+  result.meanBytes = codec.compressedBytes() / static_cast<double>(buffers.sets());
+  result.failedChunks = codec.failedChunks();
+}
+
+/// Times everything and checks it; `result` holds what is known of it already.
+void measureWith(const Stream& stream, const CodecBuffers& buffers, const MeasurementPlan& plan,
+                 const Nvcomp* library, CodecResult& result) {
+  const gpu::LaunchOptions options{result.maxBlocks};
   // Decoding needs frames from the first round on.
   for (std::uint64_t set = 0; set < buffers.sets(); ++set) buffers.encode(set, options);
   stream.synchronize();
-  Region copying(stream, calls, usesGraphs, [&](std::uint64_t i) { buffers.copy(i); });
-  Region encoding(stream, calls, usesGraphs, [&](std::uint64_t i) { buffers.encode(i, options); });
-  Region decoding(stream, calls, usesGraphs, [&](std::uint64_t i) { buffers.decode(i, options); });
-  Region both(stream, calls, usesGraphs, [&](std::uint64_t i) {
+  RivalResult rivalResult;
+  const std::unique_ptr<NvcompCodec> rival =
+      prepareRival(library, stream, result.datatype, buffers, rivalResult);
+
+  const std::uint64_t calls = result.callsTimed;
+  const bool graphs = result.usesGraphs;
+  Region copying(stream, calls, graphs, [&](std::uint64_t i) { buffers.copy(i); });
+  Region encoding(stream, calls, graphs, [&](std::uint64_t i) { buffers.encode(i, options); });
+  Region decoding(stream, calls, graphs, [&](std::uint64_t i) { buffers.decode(i, options); });
+  Region both(stream, calls, graphs, [&](std::uint64_t i) {
     buffers.encode(i, options);
     buffers.decode(i, options);
   });
-  CodecResult result;
-  for (const auto& [copyUs, encodeUs, decodeUs, bothUs] :
-       timeRounds<4>(plan, {&copying, &encoding, &decoding, &both})) {
-    result.rounds.push_back({copyUs, encodeUs, decodeUs, bothUs});
+  if (rival == nullptr) {
+    for (const auto& [copyUs, encodeUs, decodeUs, bothUs] :
+         timeRounds<4>(plan, {&copying, &encoding, &decoding, &both})) {
+      result.rounds.push_back({copyUs, encodeUs, decodeUs, bothUs});
+    }
+  } else {
+    rivalResult.callsTimed = std::max<std::uint64_t>(calls / 4, 2);
+    Region rivalEncoding(stream, rivalResult.callsTimed, graphs,
+                         [&](std::uint64_t i) { rival->compress(i); });
+    Region rivalDecoding(stream, rivalResult.callsTimed, graphs,
+                         [&](std::uint64_t i) { rival->decompress(i); });
+    for (const auto& [copyUs, encodeUs, decodeUs, bothUs, rivalEncodeUs, rivalDecodeUs] :
+         timeRounds<6>(plan,
+                       {&copying, &encoding, &decoding, &both, &rivalEncoding, &rivalDecoding})) {
+      result.rounds.push_back({copyUs, encodeUs, decodeUs, bothUs});
+      rivalResult.rounds.push_back({rivalEncodeUs, rivalDecodeUs});
+    }
   }
-  buffers.verify(result, options);
-  return result;
+  buffers.verify(plan.checks, result, options);
+  if (rival != nullptr) {
+    verifyRival(*rival, buffers, plan.checks, rivalResult);
+    result.rival = std::move(rivalResult);
+  }
 }
 
 }  // namespace
 
-std::vector<double> CodecResult::times(double CodecRound::*operation) const {
-  std::vector<double> values;
-  for (const CodecRound& round : rounds) values.push_back(round.*operation);
-  return values;
-}
-
-std::vector<double> CodecResult::speeds(double CodecRound::*operation) const {
-  std::vector<double> values;
-  for (const CodecRound& round : rounds) values.push_back(round.memcpyUs / round.*operation);
-  return values;
-}
-
-double CodecResult::bitsPerValue() const noexcept {
-  return 8.0 * meanFrameBytes / static_cast<double>(elementCount);
-}
-
-double CodecResult::steadyBitsPerValue() const noexcept {
-  return 8.0 * meanSteadyBytes / static_cast<double>(elementCount);
-}
-
 void measureOnGpu(const DataSet& data, const std::vector<std::uint64_t>& sizesBytes,
                   const std::vector<unsigned>& blockLimits, const MeasurementPlan& plan,
-                  const std::function<void(CodecResult)>& done) {
+                  const Nvcomp* rival, const ResultHandler& done) {
   const Stream stream;
   for (const std::uint64_t inputBytes : sizesBytes) {
-    codec::FrameSpec spec;
-    spec.datatype = data.datatype;
-    spec.layout = data.layout;
-    spec.elementCount = inputBytes / codec::elementBytes(data.datatype);
-    spec.poolBytes = codec::defaultPoolBytes(spec.datatype, spec.layout, spec.elementCount);
+    const codec::FrameSpec spec = firstSpec(data, inputBytes);
     const CodecBuffers buffers(stream, data, spec, plan);
-    const bool usesGraphs = inputBytes < plan.graphBelowBytes;
-    const std::uint64_t calls = callsPerRegion(plan, inputBytes);
     for (const unsigned maxBlocks : blockLimits) {
-      CodecResult result = measureWith(stream, buffers, maxBlocks, usesGraphs, calls, plan);
-      result.data = data.name;
-      result.datatype = data.datatype;
-      result.layout = data.layout;
-      result.inputBytes = inputBytes;
-      result.elementCount = spec.elementCount;
+      CodecResult result = emptyResult(Device::kGpu, data, spec);
       result.maxBlocks = maxBlocks;
-      result.usesGraphs = usesGraphs;
+      result.usesGraphs = inputBytes < plan.graphBelowBytes;
       result.sets = buffers.sets();
-      result.callsTimed = calls;
-      result.spec = spec;
+      result.callsTimed = callsPerRegion(plan, inputBytes);
+      measureWith(stream, buffers, plan, rival, result);
       done(std::move(result));
     }
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -75,19 +76,24 @@ class Region {
   Event end_;
 };
 
-/// Times each of `regions` once a round, beginning with another one each time.
+/// Times each of `regions` once a round, beginning with another one each time, until the plan has
+/// enough rounds.
 template <std::size_t kCount>
 std::vector<std::array<double, kCount>> timeRounds(const MeasurementPlan& plan,
                                                    const std::array<Region*, kCount>& regions) {
+  using Clock = std::chrono::steady_clock;
   std::vector<std::array<double, kCount>> rounds;
-  for (int round = -plan.warmupRounds; round < plan.rounds; ++round) {
+  double spentSeconds = 0.0;
+  for (int turn = 0; !plan.isEnough(static_cast<int>(rounds.size()), spentSeconds); ++turn) {
+    const Clock::time_point start = Clock::now();
     std::array<double, kCount> times{};
-    const auto first = static_cast<std::size_t>(round + plan.warmupRounds);
     for (std::size_t i = 0; i < kCount; ++i) {
-      const std::size_t which = (first + i) % kCount;
+      const std::size_t which = (static_cast<std::size_t>(turn) + i) % kCount;
       times[which] = regions[which]->time();
     }
-    if (round >= 0) rounds.push_back(times);
+    if (turn < plan.warmupRounds) continue;
+    rounds.push_back(times);
+    spentSeconds += std::chrono::duration<double>(Clock::now() - start).count();
   }
   return rounds;
 }

@@ -1,64 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How results are shown.
+// The JSON file: everything that a figure needs to be believed and repeated, with every sample.
 
 #include "perf_codec/report.hpp"
 
 #include <zipccl/version.h>
 
 #include <algorithm>
-#include <ostream>
+#include <utility>
 
+#include "perf/datatype.hpp"
 #include "perf/statistics.hpp"
-#include "support/text.hpp"
 
 namespace zipccl::tools::perf_codec {
-
-using perf::Spread;
-using perf::spreadOf;
-
-std::string padded(const std::string& text, std::size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
-
-std::string sizeText(std::uint64_t bytes) {
-  constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
-  if (bytes % kMebibyte == 0) return std::to_string(bytes / kMebibyte) + " MiB";
-  return std::to_string(bytes) + " B";
-}
-
-std::string spreadText(const std::vector<double>& samples) {
-  const Spread spread = spreadOf(samples);
-  return fixed(spread.median, 3) + " [" + fixed(spread.least, 3) + " " + fixed(spread.most, 3) +
-         "]";
-}
-
-double gigabytesPerSecond(std::uint64_t bytes, double elapsedUs) {
-  return static_cast<double>(bytes) / elapsedUs * 1e-3;
-}
-
 namespace {
 
 using Json = nlohmann::ordered_json;
+using perf::Spread;
+using perf::spreadOf;
 
 /// Raised when a field changes its meaning or goes.
 constexpr int kSchema = 1;
-
-const char* datatypeText(codec::Datatype datatype) {
-  switch (datatype) {
-    case codec::Datatype::kBfloat16:
-      return "bf16";
-    case codec::Datatype::kFloat16:
-      return "fp16";
-    case codec::Datatype::kFloat32:
-      return "fp32";
-  }
-  return "other";
-}
-
-const char* layoutText(codec::Layout layout) {
-  return layout == codec::Layout::kWide ? "wide" : "narrow";
-}
 
 Json toJson(const Spread& spread) {
   return {{"median", spread.median},
@@ -68,43 +30,91 @@ Json toJson(const Spread& spread) {
           {"most", spread.most}};
 }
 
+Json rivalToJson(const CodecResult& result) {
+  const RivalResult& rival = *result.rival;
+  const std::vector<double> memcpyUs = result.times(&CodecRound::memcpyUs);
+  const auto operation = [&](double RivalRound::*member) {
+    const std::vector<double> timesUs = rival.times(member);
+    return operationToJson(result.inputBytes, timesUs, perf::pairRatios(memcpyUs, timesUs));
+  };
+  Json json = {
+      {"name", "nvCOMP ANS"},
+      {"settings", rival.settings},
+      {"callsTimed", rival.callsTimed},
+      {"bitsPerValue", result.rivalBitsPerValue()},
+      {"failedChunks", rival.failedChunks},
+      {"encode", operation(&RivalRound::encodeUs)},
+      {"decode", operation(&RivalRound::decodeUs)},
+      {"encodeSpeedup",
+       toJson(spreadOf(result.speedsToRival(&CodecRound::encodeUs, &RivalRound::encodeUs)))},
+      {"decodeSpeedup",
+       toJson(spreadOf(result.speedsToRival(&CodecRound::decodeUs, &RivalRound::decodeUs)))}};
+  if (result.wasChecked) json["wrongElements"] = rival.wrongElements;
+  return json;
+}
+
 Json toJson(const CodecResult& result) {
   const auto operation = [&](double CodecRound::*member) {
     return operationToJson(result.inputBytes, result.times(member), result.speeds(member));
   };
-  return {{"data", result.data},
-          {"datatype", datatypeText(result.datatype)},
-          {"layout", layoutText(result.layout)},
-          {"inputBytes", result.inputBytes},
-          {"elementCount", result.elementCount},
-          {"maxBlocks", result.maxBlocks},
-          {"method", result.usesGraphs ? "graph" : "launch"},
-          {"sets", result.sets},
-          {"callsTimed", result.callsTimed},
-          {"poolBytes", result.spec.poolBytes},
-          {"bitsPerValue", result.bitsPerValue()},
-          {"steadyBitsPerValue", result.steadyBitsPerValue()},
-          {"wrongBytes", result.wrongBytes},
-          {"statusWord", result.statusWord},
-          {"memcpy", operation(&CodecRound::memcpyUs)},
-          {"encode", operation(&CodecRound::encodeUs)},
-          {"decode", operation(&CodecRound::decodeUs)},
-          {"encodeAndDecode", operation(&CodecRound::bothUs)}};
+  Json json = {{"device", deviceName(result.device)},
+               {"data", result.data},
+               {"datatype", perf::datatypeName(datatypeOf(result.datatype))},
+               {"layout", layoutName(result.layout)},
+               {"inputBytes", result.inputBytes},
+               {"elementCount", result.elementCount},
+               {"maxBlocks", result.maxBlocks},
+               {"method", result.usesGraphs ? "graph" : "launch"},
+               {"sets", result.sets},
+               {"callsTimed", result.callsTimed},
+               {"rounds", result.rounds.size()},
+               {"poolBytes", result.spec.poolBytes},
+               {"bitsPerValue", result.bitsPerValue()},
+               {"steadyBitsPerValue", result.steadyBitsPerValue()},
+               {"checked", result.wasChecked},
+               {"statusWord", result.statusWord},
+               {"memcpy", operation(&CodecRound::memcpyUs)},
+               {"encode", operation(&CodecRound::encodeUs)},
+               {"decode", operation(&CodecRound::decodeUs)},
+               {"encodeAndDecode", operation(&CodecRound::bothUs)}};
+  if (result.wasChecked) json["wrongElements"] = result.wrongElements;
+  if (result.rival) json["rival"] = rivalToJson(result);
+  return json;
 }
 
-Json toJson(const GpuMachine& machine) {
-  return {{"name", machine.name},
-          {"computeCapability", machine.computeCapability},
-          {"multiprocessors", machine.multiprocessors},
-          {"memoryBytes", machine.memoryBytes},
-          {"cacheBytes", machine.cacheBytes},
-          {"driver", machine.driver},
-          {"cudaDriver", machine.cudaDriver},
-          {"cudaRuntime", machine.cudaRuntime},
+Json toJson(const perf::Machine& machine) {
+  return {{"cpuModel", machine.cpuModel},
+          {"cores", machine.cores},
+          {"instructionSets", machine.instructionSets},
+          {"system", machine.system},
           {"hostName", machine.hostName}};
 }
 
+Json toJson(const DataNote& data) {
+  return {{"source", data.name},
+          {"description", data.description},
+          {"datatype", perf::datatypeName(datatypeOf(data.datatype))},
+          {"layout", layoutName(data.layout)}};
+}
+
 }  // namespace
+
+std::uint64_t RunReport::wrongElements() const noexcept {
+  std::uint64_t wrong = 0;
+  for (const CodecResult& result : results) {
+    wrong += result.wrongElements + (result.rival ? result.rival->wrongElements : 0);
+  }
+  return wrong;
+}
+
+bool RunReport::isRight() const noexcept {
+  return std::all_of(results.begin(), results.end(),
+                     [](const CodecResult& result) { return result.isRight(); });
+}
+
+double gigabytesPerSecond(std::uint64_t bytes, double elapsedUs) noexcept {
+  return elapsedUs == 0.0 ? 0.0 : static_cast<double>(bytes) / elapsedUs * 1e-3;
+}
 
 Json operationToJson(std::uint64_t inputBytes, const std::vector<double>& timesUs,
                      const std::vector<double>& speeds) {
@@ -115,74 +125,49 @@ Json operationToJson(std::uint64_t inputBytes, const std::vector<double>& timesU
           {"samplesUs", timesUs}};
 }
 
-bool CodecReport::isRight() const noexcept {
-  return std::all_of(codec.begin(), codec.end(),
-                     [](const CodecResult& result) { return result.isRight(); });
+Json toJson(const GpuMachine& machine) {
+  return {{"name", machine.name},
+          {"computeCapability", machine.computeCapability},
+          {"multiprocessors", machine.multiprocessors},
+          {"memoryBytes", machine.memoryBytes},
+          {"cacheBytes", machine.cacheBytes},
+          {"driver", machine.driver},
+          {"cudaDriver", machine.cudaDriver},
+          {"cudaRuntime", machine.cudaRuntime}};
 }
 
-void printHead(std::ostream& out, const CodecReport& report) {
-  const GpuMachine& machine = report.machine;
-  out << machine.name << ", " << machine.multiprocessors << " multiprocessors, driver "
-      << (machine.driver.empty() ? "unknown" : machine.driver) << ", CUDA " << machine.cudaRuntime
-      << ", " << report.startedAt << ", seed " << report.seed << '\n'
-      << "GB/s (10^9 bytes) of input; in parentheses speed against cudaMemcpyAsync from device to "
-         "device in the same round: median [least most] of "
-      << report.plan.rounds << " rounds\n";
-}
-
-void printCodecHead(std::ostream& out) {
-  out << "\nThe codec\n"
-      << padded("size", 9) << padded("blocks", 8) << padded("memcpy", 8) << padded("encode", 8)
-      << "  (of memcpy)        " << padded("decode", 8) << "  (of memcpy)        "
-      << padded("both us", 9) << padded("bits", 8) << padded("steady", 8) << "  data\n";
-}
-
-void printRow(std::ostream& out, const CodecResult& result) {
-  const auto speed = [&](double CodecRound::*member) {
-    return fixed(gigabytesPerSecond(result.inputBytes, spreadOf(result.times(member)).median), 0);
-  };
-  const auto ratio = [&](double CodecRound::*member) {
-    return "  (" + spreadText(result.speeds(member)) + ")";
-  };
-  out << padded(sizeText(result.inputBytes), 9)
-      << padded(result.maxBlocks == 0 ? std::string("all") : std::to_string(result.maxBlocks), 8)
-      << padded(speed(&CodecRound::memcpyUs), 8) << padded(speed(&CodecRound::encodeUs), 8)
-      << ratio(&CodecRound::encodeUs) << padded(speed(&CodecRound::decodeUs), 8)
-      << ratio(&CodecRound::decodeUs)
-      << padded(fixed(spreadOf(result.times(&CodecRound::bothUs)).median, 1), 9)
-      << padded(fixed(result.bitsPerValue(), 3), 8)
-      << padded(fixed(result.steadyBitsPerValue(), 3), 8) << "  " << result.data
-      << (result.usesGraphs ? ", by graph" : "");
-  if (!result.isRight()) {
-    out << ", WRONG: " << result.wrongBytes << " bytes, status word " << result.statusWord;
-  }
-  out << '\n' << std::flush;
-}
-
-Json toJson(const CodecReport& report) {
+std::string jsonText(const RunReport& report) {
+  const RunInfo& info = report.info;
   Json json = {
       {"schema", kSchema},
-      {"tool", "gpu_codec_bench"},
-      {"argv", report.arguments},
-      {"startedAt", report.startedAt},
+      {"tool", "zipccl perf codec"},
+      {"argv", info.arguments},
+      {"startedAt", info.startedAt},
       {"version", ZIPCCL_VERSION_STRING},
-      {"gpu", toJson(report.machine)},
-      {"seed", report.seed},
-      {"rounds", report.plan.rounds},
-      {"warmupRounds", report.plan.warmupRounds},
-      {"rotatedBytes", report.plan.rotatedBytes},
+      {"machine", toJson(info.machine)},
+      {"gpu", info.gpu ? toJson(*info.gpu) : Json()},
+      {"nvcompVersion", info.rivalVersion.empty() ? Json() : Json(info.rivalVersion)},
+      {"seed", info.seed ? Json(*info.seed) : Json()},
+      {"data", Json::array()},
+      {"warmupRounds", info.options.warmups},
       {"definitions",
-       {{"timeUs", "of one call: a region of callsTimed calls between two events, divided"},
+       {{"timeUs", "of one call: callsTimed calls, one directly after the other, divided"},
         {"inputGBs", "10^9 bytes of uncompressed values a second, at the median time"},
         {"speedToMemcpy",
-         "time of cudaMemcpyAsync, device to device, of inputBytes over the operation's time, of "
-         "each round"},
+         "time of a copy of inputBytes (cudaMemcpyAsync, device to device; memcpy on the host, in "
+         "one thread as the codec) over the operation's time, of each round"},
         {"bitsPerValue", "of the whole frame with the default pool, mean over the sets"},
-        {"steadyBitsPerValue", "of the whole frame with a pool for what it turned out to need"}}},
+        {"steadyBitsPerValue", "of the whole frame with a pool for what it turned out to need"},
+        {"rival",
+         "another codec on the same input in the same rounds; encodeSpeedup and "
+         "decodeSpeedup are its time over ours"}}},
       {"isRight", report.isRight()},
-      {"codec", Json::array()}};
-  for (const CodecResult& result : report.codec) json["codec"].push_back(toJson(result));
-  return json;
+      {"wrongElements", report.wrongElements()},
+      {"results", Json::array()}};
+  for (const DataNote& data : info.data) json["data"].push_back(toJson(data));
+  for (const CodecResult& result : report.results) json["results"].push_back(toJson(result));
+  // Arguments may hold bytes that are no UTF-8.
+  return json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace zipccl::tools::perf_codec
