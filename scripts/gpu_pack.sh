@@ -26,11 +26,12 @@ step "Configuring $buildFolder" cmake --preset ci -B "$buildFolder" -D ZIPCCL_CU
   -D CMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90-real}" \
   -D CMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc" \
   -D CMAKE_SHARED_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
-build gpu_codec_test gpu_codec_bench zipccl_tool zipccl_faulty_codec
+build gpu_codec_test gpu_codec_bench gpu_frames_bench zipccl_tool zipccl_faulty_codec
 
 rm -rf "${folder:?}/bin" "${folder:?}/lib" "${folder:?}/data"
 mkdir -p "$folder/bin" "$folder/lib" "$folder/data"
-for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bin/zipccl tests/tools/zipccl_faulty_codec; do
+for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bench/gpu_frames_bench bin/zipccl \
+  tests/tools/zipccl_faulty_codec; do
   strip -o "$folder/bin/$(basename "$program")" "$buildFolder/$program"
 done
 # Programs find it in lib/ beside bin/, by the name that they were linked with.

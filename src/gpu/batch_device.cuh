@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Many frames of different sizes in one launch: their descriptions go to the kernel by value, so
-// that nothing is allocated or copied and a captured graph carries them, and a block finds its
-// frame by a search over the sums of groups.
+// that nothing is allocated or copied and a captured graph carries them. A block finds its frame
+// among the sums of units; a table of buckets of units leaves it a step or two to search.
 
 #pragma once
 
@@ -17,18 +17,24 @@ namespace zipccl::gpu {
 /// What a kernel may take by value, since CUDA 12.1 and sm_70.
 inline constexpr std::size_t kMaxKernelBytes = 32764;
 
+/// Batches of up to so many frames take little of what a launch has to carry.
+inline constexpr unsigned kSmallBatch = 32;
+
 /// Frames by the units that end with them. `Item` is the public description of one.
 template <typename Item, unsigned kCapacity>
 struct BatchTable {
   std::uint32_t count;
-  std::uint32_t ends[kCapacity];  ///< units up to the end of each frame
+  std::uint32_t bucketShift;            ///< a bucket is 2^bucketShift units
+  std::uint32_t ends[kCapacity];        ///< units up to the end of each frame
+  std::uint16_t firsts[kCapacity + 1];  ///< the frame of each bucket's first unit
   Item items[kCapacity];
 
   /// The frame that has `unit`, and in `unit` its number within it.
   [[nodiscard]] __device__ __forceinline__ unsigned find(std::uint64_t& unit) const {
     const auto wanted = static_cast<std::uint32_t>(unit);
-    unsigned low = 0;
-    unsigned high = count - 1;
+    const unsigned bucket = wanted >> bucketShift;
+    unsigned low = firsts[bucket];
+    unsigned high = firsts[bucket + 1];
     while (low < high) {
       const unsigned middle = (low + high) / 2;
       if (ends[middle] <= wanted) {
@@ -45,9 +51,6 @@ struct BatchTable {
   }
 };
 
-/// Batches of up to so many frames take little of what a launch has to carry.
-inline constexpr unsigned kSmallBatch = 32;
-
 /// Fills the table on the host; the units of all frames together.
 template <typename Item, unsigned kCapacity>
 std::uint64_t fillTable(BatchTable<Item, kCapacity>& table, std::span<const Item> items) {
@@ -57,6 +60,14 @@ std::uint64_t fillTable(BatchTable<Item, kCapacity>& table, std::span<const Item
     units += unitsOf(items[i].elementCount);
     table.ends[i] = static_cast<std::uint32_t>(units);
     table.items[i] = items[i];
+  }
+  table.bucketShift = 0;
+  while ((units - 1) >> table.bucketShift >= kCapacity) ++table.bucketShift;
+  std::uint16_t frame = 0;
+  for (std::uint64_t bucket = 0; bucket <= kCapacity; ++bucket) {
+    const std::uint64_t first = bucket << table.bucketShift;
+    while (frame + std::size_t{1} < items.size() && table.ends[frame] <= first) ++frame;
+    table.firsts[bucket] = frame;
   }
   return units;
 }

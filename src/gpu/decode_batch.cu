@@ -17,16 +17,15 @@ struct DecodeBatch {
   [[nodiscard]] __device__ __forceinline__ std::uint64_t unitCount() const {
     return table.unitCount();
   }
+  /// The frame of `unit`, and in `unit` its number within it.
   template <typename Element>
-  [[nodiscard]] __device__ __forceinline__ FoundFrame<DecodeFrame> find(std::uint64_t unit) const {
+  [[nodiscard]] __device__ __forceinline__ DecodeFrame frameOf(std::uint64_t& unit) const {
     const DecodeItem& item = table.items[table.find(unit)];
     const codec::FrameLayout layout =
         codec::frameLayout(Element::kDatatype, Element::kLayout, item.elementCount, item.poolBytes);
-    const DecodeFrame frame{
-        makeFrameView(layout, static_cast<const std::byte*>(item.staticPart),
-                      static_cast<const std::byte*>(item.dynamicPart), item.dynamicCapacity),
-        static_cast<std::byte*>(item.output), item.status};
-    return {frame, unit};
+    return {makeFrameView(layout, static_cast<const std::byte*>(item.staticPart),
+                          static_cast<const std::byte*>(item.dynamicPart), item.dynamicCapacity),
+            static_cast<std::byte*>(item.output), item.status};
   }
 };
 static_assert(sizeof(DecodeBatch<kMaxBatchFrames>) <= kMaxKernelBytes);

@@ -45,7 +45,6 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void decodeGrou
   const unsigned warp = threadIdx.x / 32;
   const unsigned member = warp % codec::kGroupTiles;  // of the group
   const unsigned part = warp / codec::kGroupTiles;    // of the block
-  __shared__ FoundFrame<DecodeFrame> found[Work::kIsBatch ? kGroups : 1];
   constexpr unsigned kShared = kSharedPerWarp<Element, kAlignment == Alignment::kAligned>;
   const SharedAddress stage =
       blockShared<kGroups * codec::kGroupTiles * kShared>() + warp * kShared;
@@ -54,19 +53,7 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void decodeGrou
   for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kGroups + part; unit < units;
        unit += stride) {
     std::uint64_t group = unit;
-    if constexpr (Work::kIsBatch) {
-      // By one thread, since the frame's places would take half the registers of all.
-      if (threadIdx.x % kGroupThreads == 0) found[part] = work.template find<Element>(unit);
-      groupBarrier<kGroups>(part);
-      group = found[part].unit;
-    }
-    const DecodeFrame& frame = [&]() -> const DecodeFrame& {
-      if constexpr (Work::kIsBatch) {
-        return found[part].frame;
-      } else {
-        return work.frame;
-      }
-    }();
+    const auto& frame = work.template frameOf<Element>(group);
     const FrameView<const std::byte>& f = frame.view;
     if (group * codec::kGroupTiles + member < f.tileCount) {
       std::byte* const output =
@@ -84,8 +71,7 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void decodeGrou
     if (isLastUnit<Work, kGroups>(group, f.groupCount)) {
       decodeEnds<Element>(frame, threadIdx.x % kGroupThreads);
     }
-    if constexpr (kGroups == 1) break;                          // there is a block for each unit
-    if constexpr (Work::kIsBatch) groupBarrier<kGroups>(part);  // before `found` changes
+    if constexpr (kGroups == 1) break;  // there is a block for each unit
   }
 }
 

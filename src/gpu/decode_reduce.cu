@@ -7,8 +7,8 @@
 // The arithmetic: each addend is multiplied by the factor and rounded to the datatype, unless the
 // factor is 1; addends are added in fp32 in the order of the frames, beginning with the first (so
 // -0 alone stays -0); the sum is rounded once to the datatype. NaNs come out canonical: 0x7FFF in
-// bf16 and fp16, 0x7FFFFFFF in fp32. Each step is an IEEE operation, so the bits are the same on every
-// device.
+// bf16 and fp16, 0x7FFFFFFF in fp32. Each step is an IEEE operation, so the bits are the same on
+// every device.
 //
 // Bytes moved per bf16 value of n frames: 1.41 n read, 2 written. The next frame's tile is copied
 // to shared memory while one is added. What limits it are instructions (docs/performance.md).
@@ -193,7 +193,7 @@ __device__ __forceinline__ void addCoded(const TileAtHand& tile, const RecordRea
     if (tile.lane == 0) report(status, codec::DecodeStatus::kBadEscapeCount);
     return;
   }
-  // All lanes have read their codes by now, so that fields may take their place.
+  __syncwarp();  // all lanes have read their codes, so that fields may take their place
   const std::uint32_t base = codec::windowBaseOf(tile.descriptor);
   const SharedAddress escapesEnd =
       tile.slot + Slot<Element>::kEscapesAt + (tile.descriptor >> kFirstEscapeShift & 15U) + upTo;

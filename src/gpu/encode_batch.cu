@@ -20,16 +20,13 @@ struct EncodeBatch {
     return table.unitCount();
   }
   template <typename Element>
-  [[nodiscard]] __device__ __forceinline__ FoundFrame<EncodeFrame> find(std::uint64_t unit) const {
-    const unsigned i = table.find(unit);
-    const EncodeItem& item = table.items[i];
+  [[nodiscard]] __device__ __forceinline__ EncodeFrame frameOf(unsigned number) const {
+    const EncodeItem& item = table.items[number];
     const codec::FrameLayout layout =
         codec::frameLayout(Element::kDatatype, Element::kLayout, item.elementCount, item.poolBytes);
-    const EncodeFrame frame{
-        static_cast<const std::byte*>(item.source),
-        makeFrameView<std::byte>(layout, static_cast<std::byte*>(item.frame), nullptr, 0),
-        states + i, item.frameBytes};
-    return {frame, unit};
+    return {static_cast<const std::byte*>(item.source),
+            makeFrameView<std::byte>(layout, static_cast<std::byte*>(item.frame), nullptr, 0),
+            states + number, item.frameBytes};
   }
 };
 static_assert(sizeof(EncodeBatch<kMaxBatchFrames>) <= kMaxKernelBytes);

@@ -101,12 +101,25 @@ struct GroupNeeds {
   __device__ std::uint32_t blockBytes() const { return blockBytesBefore(codec::kGroupTiles); }
 };
 
-/// Eight warps encode the group `group` of a frame. Shared memory: `tileAt`, the warp's tile;
+/// Starts copying a tile of the elements `source` to shared memory; encodeGroup() waits for it.
+template <typename Element, Alignment kAlignment>
+__device__ __forceinline__ void startTile(SharedAddress tileAt, const std::byte* source,
+                                          unsigned lane) {
+  if (isAligned<kAlignment>(source)) {
+    startTileCopy<Element, true>(tileAt, source, lane);
+  } else {
+    startTileCopy<Element, false>(tileAt, source, lane);
+  }
+}
+
+/// Eight warps encode the group `group` of a frame, whose tile `source` of this warp startTile()
+/// has begun to copy if it is `present`. Shared memory: `tileAt`, the warp's tile;
 /// `descriptors` and `regionAt` of the group. `groupBarrier()`: of the eight warps.
 template <typename Element, Alignment kAlignment, typename Barrier>
 __device__ __forceinline__ void encodeGroup(const EncodeFrame& frame,
                                             const codec::HeaderBytes& common, std::uint64_t group,
-                                            unsigned member, unsigned lane, SharedAddress tileAt,
+                                            const std::byte* source, bool present, unsigned member,
+                                            unsigned lane, SharedAddress tileAt,
                                             std::uint32_t (&descriptors)[codec::kGroupTiles],
                                             std::uint64_t& regionAt, const Barrier& groupBarrier) {
   const std::uint32_t lanesBelow = (1U << lane) - 1U;
@@ -115,15 +128,11 @@ __device__ __forceinline__ void encodeGroup(const EncodeFrame& frame,
   // The frame is contiguous: its dynamic part follows the pool.
   const auto extra = [&](std::uint64_t offset) { return f.pool + offset; };
   const std::uint64_t tile = group * codec::kGroupTiles + member;
-  const bool present = tile < f.tileCount;
   EncodedTile t{};
   if (present) {
-    const std::byte* const source = frame.source + tile * Element::kTileBytes;
     if (isAligned<kAlignment>(source)) {
-      startTileCopy<Element, true>(tileAt, source, lane);
       finishTileCopy<true>();
     } else {
-      startTileCopy<Element, false>(tileAt, source, lane);
       finishTileCopy<false>();
     }
     t = encodeTile<Element>(laneSource, lane, lanesBelow, f.tiles + tile * Element::kRecordBytes);
@@ -197,7 +206,7 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void encodeGrou
     const __grid_constant__ Work work) {
   __shared__ std::uint32_t descriptors[kGroups][codec::kGroupTiles];
   __shared__ std::uint64_t regionAt[kGroups];
-  __shared__ FoundFrame<EncodeFrame> found[Work::kIsBatch ? kGroups : 1];
+  __shared__ EncodeFrame found[Work::kIsBatch ? kGroups : 1];
   const unsigned lane = threadIdx.x % 32;
   const unsigned warp = threadIdx.x / 32;
   const unsigned member = warp % codec::kGroupTiles;  // of the group
@@ -210,22 +219,38 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void encodeGrou
   for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kGroups + part; unit < units;
        unit += stride) {
     std::uint64_t group = unit;
+    unsigned number = 0;
+    const std::byte* elements;
+    std::uint64_t tileCount;
     if constexpr (Work::kIsBatch) {
-      // By one thread, since the frame's places would take half the registers of all.
-      if (threadIdx.x % kGroupThreads == 0) found[part] = work.template find<Element>(unit);
+      number = work.table.find(group);
+      const EncodeItem& item = work.table.items[number];
+      elements = static_cast<const std::byte*>(item.source);
+      tileCount = item.elementCount / codec::kTileElements;
+    } else {
+      elements = work.frame.source;
+      tileCount = work.frame.view.tileCount;
+    }
+    const std::uint64_t tile = group * codec::kGroupTiles + member;
+    const bool present = tile < tileCount;
+    const std::byte* const source = elements + tile * Element::kTileBytes;
+    if (present) startTile<Element, kAlignment>(tileAt, source, lane);
+    if constexpr (Work::kIsBatch) {
+      // By one thread, since the frame's places would take half the registers of all, and while
+      // the tiles are on their way.
+      if (threadIdx.x % kGroupThreads == 0) found[part] = work.template frameOf<Element>(number);
       barrierOfGroup();
-      group = found[part].unit;
     }
     const EncodeFrame& frame = [&]() -> const EncodeFrame& {
       if constexpr (Work::kIsBatch) {
-        return found[part].frame;
+        return found[part];
       } else {
         return work.frame;
       }
     }();
     if (group < frame.view.groupCount) {
-      encodeGroup<Element, kAlignment>(frame, work.common, group, member, lane, tileAt,
-                                       descriptors[part], regionAt[part], barrierOfGroup);
+      encodeGroup<Element, kAlignment>(frame, work.common, group, source, present, member, lane,
+                                       tileAt, descriptors[part], regionAt[part], barrierOfGroup);
     }
     if (isLastUnit<Work, kGroups>(group, frame.view.groupCount)) {
       encodeTail<Element>(frame, threadIdx.x % kGroupThreads);

@@ -74,11 +74,4 @@ __device__ __forceinline__ bool isLastUnit(std::uint64_t unit, std::uint64_t gro
   return !Work::kIsBatch && kGroups == 1 ? blockIdx.x + 1 == gridDim.x : unit + 1 >= groupCount;
 }
 
-/// A unit of work of a batch: a group of a frame, or what a frame without tiles has.
-template <typename Frame>
-struct FoundFrame {
-  Frame frame;
-  std::uint64_t unit;  ///< of this frame
-};
-
 }  // namespace zipccl::gpu

@@ -190,7 +190,7 @@ TEST_F(Batch, FramesOfAnySizes) {
   for (const Format& format : kGpuFormats) {
     // 32 and 33: below and above where launches carry the large table.
     for (const std::size_t frames : {1UL, 2UL, 8UL, 32UL, 33UL, 64UL, 512UL}) {
-      if (usesExactBuffers() && frames > 33) continue;
+      if (usesExactBuffers() && frames != 8 && frames != 33) continue;
       for (const unsigned maxBlocks : {0U, 3U}) {
         SCOPED_TRACE(::testing::Message()
                      << format << " " << frames << " frames, blocks " << maxBlocks);
@@ -296,7 +296,7 @@ TEST_F(Batch, ASingleFrameCarriesApplicationWords) {
   encode(spec, source.data(), frame.data(), frame.bytes(), nullptr, workspace(), stream().get(), {},
          words);
   codec::FrameHeader header;
-  ASSERT_EQ(codec::readHeader(frame.download(), header), DecodeStatus::kOk);
+  ASSERT_EQ(codec::readHeader(frame.download(0, codec::kHeaderBytes), header), DecodeStatus::kOk);
   EXPECT_EQ(header.application, words);
 }
 

@@ -128,6 +128,7 @@ TEST_F(DecodeReduce, AddsInTheOrderOfTheFrames) {
         for (const float factor : {1.0F, 0.5F, 0.333984375F}) {
           SCOPED_TRACE(::testing::Message() << format.name << " " << count << " elements, "
                                             << frameCount << " frames, factor " << factor);
+          if (usesExactBuffers() && (count != 8193 || factor == 0.5F)) continue;
           const FrameSpec spec = specOf(format, count);
           const std::uint64_t elementBytes = codec::elementBytes(format.datatype);
           expectSum(spec, inputs(format.datatype, frameCount, count), factor, Parts::kTogether,
@@ -144,7 +145,7 @@ TEST_F(DecodeReduce, FramesOfTwoPartsWithTheBorderAnywhere) {
     const std::uint64_t count = 19 * codec::kTileElements + 5;
     FrameSpec spec = specOf(format, count);
     const std::uint64_t most = codec::maxPoolBytes(format.datatype, format.layout, count);
-    for (int repeat = 0; repeat < 30; ++repeat) {
+    for (int repeat = 0; repeat < (usesExactBuffers() ? 6 : 30); ++repeat) {
       spec.poolBytes = random_.below(most / 128 / (repeat % 3 + 1) + 1) * 128;
       SCOPED_TRACE(::testing::Message() << format << " pool " << spec.poolBytes);
       expectSum(spec, inputs(format.datatype, 3, count), 1.0F, Parts::kApart);
@@ -195,6 +196,7 @@ TEST_F(DecodeReduce, EscapesAtEveryLimit) {
 TEST_F(DecodeReduce, ManyFrames) {
   for (const Format& format : kGpuFormats) {
     for (const std::size_t frameCount : {4UL, 5UL, 15UL, 16UL, 17UL, 33UL, 64UL}) {
+      if (usesExactBuffers() && frameCount > 17) continue;
       SCOPED_TRACE(::testing::Message() << format << " " << frameCount << " frames");
       const std::uint64_t count = 9 * codec::kTileElements + random_.below(1000);
       expectSum(specOf(format, count), inputs(format.datatype, frameCount, count), 1.0F,
@@ -202,6 +204,7 @@ TEST_F(DecodeReduce, ManyFrames) {
       if (HasFailure()) return;
     }
   }
+  if (usesExactBuffers()) return;
   // As many as there may be.
   const FrameSpec spec = specOf(kGpuFormats[0], 2500);
   expectSum(spec, inputs(Datatype::kBfloat16, kMaxReduceFrames, 2500), 0.5F, Parts::kTogether);
