@@ -52,6 +52,7 @@ RunReport sampleReportWithRival() {
   report.info.rivalVersion = "6.0.0";
   RivalResult rival;
   rival.settings = "chunks of 64 KiB";
+  rival.trials = {{"chunks of 64 KiB", 60.0}, {"chunks of 1 KiB", 90.0}};
   rival.meanBytes = 1'325'000;
   rival.rounds = {{40.0, 20.0}, {30.0, 20.0}, {30.0, 11.0}};
   report.results[0].rival = rival;
@@ -101,6 +102,8 @@ TEST(CodecReport, TellsOfTheRivalInTheSameRounds) {
   EXPECT_EQ(json["nvcompVersion"], "6.0.0");
   const auto& rival = json["results"][0]["rival"];
   EXPECT_DOUBLE_EQ(rival["bitsPerValue"].get<double>(), 10.6);
+  EXPECT_EQ(rival["trials"][1]["settings"], "chunks of 1 KiB");
+  EXPECT_EQ(rival["trials"][1]["bothUs"], 90.0);
   // 40 / 8, 30 / 12, 30 / 10 and 20 / 5, 20 / 4, 11 / 5.5.
   EXPECT_DOUBLE_EQ(rival["encodeSpeedup"]["median"].get<double>(), 3.0);
   EXPECT_DOUBLE_EQ(rival["decodeSpeedup"]["median"].get<double>(), 4.0);

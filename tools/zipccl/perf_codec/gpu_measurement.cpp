@@ -185,9 +185,11 @@ class CodecBuffers {
   DeviceBuffer status_;
 };
 
-/// The settings with which nvCOMP takes the least time for both ways together.
+/// The settings with which nvCOMP takes the least time for both ways together; notes all that were
+/// tried.
 NvcompSettings fastestSettings(const Nvcomp& library, const Stream& stream,
-                               codec::Datatype datatype, const CodecBuffers& buffers) {
+                               codec::Datatype datatype, const CodecBuffers& buffers,
+                               std::vector<RivalTrial>& trials) {
   constexpr std::uint64_t kCalls = 3;
   constexpr int kRounds = 3;
   MeasurementPlan plan;
@@ -203,6 +205,7 @@ NvcompSettings fastestSettings(const Nvcomp& library, const Stream& stream,
     std::vector<double> timesUs;
     for (const auto& [bothUs] : timeRounds<1>(plan, {&both})) timesUs.push_back(bothUs);
     const double medianUs = perf::spreadOf(std::move(timesUs)).median;
+    trials.push_back({candidate.describe(), medianUs});
     if (fastest.chunkBytes == 0 || medianUs < leastUs) {
       fastest = candidate;
       leastUs = medianUs;
@@ -216,7 +219,8 @@ std::unique_ptr<NvcompCodec> prepareRival(const Nvcomp* library, const Stream& s
                                           codec::Datatype datatype, const CodecBuffers& buffers,
                                           RivalResult& result) {
   if (library == nullptr) return nullptr;
-  const NvcompSettings settings = fastestSettings(*library, stream, datatype, buffers);
+  const NvcompSettings settings =
+      fastestSettings(*library, stream, datatype, buffers, result.trials);
   result.settings = settings.describe();
   auto codec = std::make_unique<NvcompCodec>(*library, stream, datatype, settings,
                                              buffers.forRival(buffers.sets()));

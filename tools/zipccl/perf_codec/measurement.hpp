@@ -55,8 +55,15 @@ struct RivalRound {
   double decodeUs = 0.0;
 };
 
+/// Settings of the other codec that were tried to find the fastest.
+struct RivalTrial {
+  std::string settings;
+  double bothUs = 0.0;  ///< encode, then decode; median
+};
+
 struct RivalResult {
   std::string settings;  ///< that it was run with, in words
+  std::vector<RivalTrial> trials;
   std::uint64_t callsTimed = 0;
   double meanBytes = 0.0;  ///< of what it made, over the sets
   std::vector<RivalRound> rounds;

@@ -50,6 +50,10 @@ Json rivalToJson(const CodecResult& result) {
       {"decodeSpeedup",
        toJson(spreadOf(result.speedsToRival(&CodecRound::decodeUs, &RivalRound::decodeUs)))}};
   if (result.wasChecked) json["wrongElements"] = rival.wrongElements;
+  json["trials"] = Json::array();
+  for (const RivalTrial& trial : rival.trials) {
+    json["trials"].push_back({{"settings", trial.settings}, {"bothUs", trial.bothUs}});
+  }
   return json;
 }
 
@@ -160,7 +164,8 @@ std::string jsonText(const RunReport& report) {
         {"steadyBitsPerValue", "of the whole frame with a pool for what it turned out to need"},
         {"rival",
          "another codec on the same input in the same rounds; encodeSpeedup and "
-         "decodeSpeedup are its time over ours"}}},
+         "decodeSpeedup are its time over ours; trials are the settings of which the fastest were "
+         "taken"}}},
       {"isRight", report.isRight()},
       {"wrongElements", report.wrongElements()},
       {"results", Json::array()}};
