@@ -15,11 +15,6 @@ struct DecodeOne {
   [[nodiscard]] __device__ __forceinline__ std::uint64_t unitCount() const {
     return frame.view.groupCount == 0 ? 1 : frame.view.groupCount;
   }
-  template <typename Element>
-  [[nodiscard]] __device__ __forceinline__ const DecodeFrame& frameOf(
-      std::uint64_t& /*unit*/) const {
-    return frame;
-  }
 };
 
 template <typename Element>

@@ -17,10 +17,9 @@ struct DecodeBatch {
   [[nodiscard]] __device__ __forceinline__ std::uint64_t unitCount() const {
     return table.unitCount();
   }
-  /// The frame of `unit`, and in `unit` its number within it.
   template <typename Element>
-  [[nodiscard]] __device__ __forceinline__ DecodeFrame frameOf(std::uint64_t& unit) const {
-    const DecodeItem& item = table.items[table.find(unit)];
+  [[nodiscard]] __device__ __forceinline__ DecodeFrame frameOf(unsigned number) const {
+    const DecodeItem& item = table.items[number];
     const codec::FrameLayout layout =
         codec::frameLayout(Element::kDatatype, Element::kLayout, item.elementCount, item.poolBytes);
     return {makeFrameView(layout, static_cast<const std::byte*>(item.staticPart),

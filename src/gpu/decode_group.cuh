@@ -45,6 +45,7 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void decodeGrou
   const unsigned warp = threadIdx.x / 32;
   const unsigned member = warp % codec::kGroupTiles;  // of the group
   const unsigned part = warp / codec::kGroupTiles;    // of the block
+  __shared__ FoundFrame<DecodeFrame> found[Work::kIsBatch ? kGroups : 1];
   constexpr unsigned kShared = kSharedPerWarp<Element, kAlignment == Alignment::kAligned>;
   const SharedAddress stage =
       blockShared<kGroups * codec::kGroupTiles * kShared>() + warp * kShared;
@@ -53,7 +54,22 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void decodeGrou
   for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kGroups + part; unit < units;
        unit += stride) {
     std::uint64_t group = unit;
-    const auto& frame = work.template frameOf<Element>(group);
+    if constexpr (Work::kIsBatch) {
+      // By one thread: in registers the frame's places would take half of all.
+      if (threadIdx.x % kGroupThreads == 0) {
+        const unsigned number = work.table.find(group);
+        found[part] = {work.template frameOf<Element>(number), group};
+      }
+      groupBarrier<kGroups>(part);
+      group = found[part].unit;
+    }
+    const DecodeFrame& frame = [&]() -> const DecodeFrame& {
+      if constexpr (Work::kIsBatch) {
+        return found[part].frame;
+      } else {
+        return work.frame;
+      }
+    }();
     const FrameView<const std::byte>& f = frame.view;
     if (group * codec::kGroupTiles + member < f.tileCount) {
       std::byte* const output =
@@ -71,7 +87,8 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void decodeGrou
     if (isLastUnit<Work, kGroups>(group, f.groupCount)) {
       decodeEnds<Element>(frame, threadIdx.x % kGroupThreads);
     }
-    if constexpr (kGroups == 1) break;  // there is a block for each unit
+    if constexpr (kGroups == 1) break;                          // there is a block for each unit
+    if constexpr (Work::kIsBatch) groupBarrier<kGroups>(part);  // before `found` changes
   }
 }
 

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kNothing =
     codec::makeDescriptor(codec::TileKind::kEmpty, 0, 0, false);
 
 __device__ __forceinline__ void report(std::uint32_t* status, codec::DecodeStatus what) {
-  atomicOr(status, 1U << static_cast<unsigned>(what));
+  atomicOr(global(status), 1U << static_cast<unsigned>(what));
 }
 
 /// The status of a frame's header: by itself, then against what was agreed, which `f` says.

@@ -68,12 +68,12 @@ __device__ void finishFrame(const EncodeFrame& frame, const codec::HeaderBytes& 
       f.tileCount * codec::kTileElements + f.tailBytes / sizeof(typename Element::Unit);
   header.poolBytes = f.poolBytes;
   header.extraBytes = extraBytes;
-  *reinterpret_cast<codec::HeaderBytes*>(f.header) = header;
+  *reinterpret_cast<codec::HeaderBytes*>(global(f.header)) = header;
   if (frame.frameBytes != nullptr) {
     *frame.frameBytes = static_cast<std::uint64_t>(f.pool - f.header) +
                         (extraBytes > f.poolBytes ? extraBytes : f.poolBytes);
   }
-  frame.state->unitsAndGroups = 0;
+  global(frame.state)->unitsAndGroups = 0;
 }
 
 /// The tail, by the threads of a group.
@@ -101,10 +101,11 @@ struct GroupNeeds {
   __device__ std::uint32_t blockBytes() const { return blockBytesBefore(codec::kGroupTiles); }
 };
 
-/// Starts copying a tile of the elements `source` to shared memory; encodeGroup() waits for it.
+/// Starts copying the tile `tile` of `elements` to shared memory.
 template <typename Element, Alignment kAlignment>
-__device__ __forceinline__ void startTile(SharedAddress tileAt, const std::byte* source,
-                                          unsigned lane) {
+__device__ __forceinline__ void startTile(SharedAddress tileAt, const std::byte* elements,
+                                          std::uint64_t tile, unsigned lane) {
+  const std::byte* const source = elements + tile * Element::kTileBytes;
   if (isAligned<kAlignment>(source)) {
     startTileCopy<Element, true>(tileAt, source, lane);
   } else {
@@ -112,29 +113,27 @@ __device__ __forceinline__ void startTile(SharedAddress tileAt, const std::byte*
   }
 }
 
-/// Eight warps encode the group `group` of a frame, whose tile `source` of this warp startTile()
-/// has begun to copy if it is `present`. Shared memory: `tileAt`, the warp's tile;
-/// `descriptors` and `regionAt` of the group. `groupBarrier()`: of the eight warps.
+/// Eight warps encode the group `group` of a frame, of which each has started its tile. Shared
+/// memory: `tileAt`, the warp's tile; `descriptors` and `regionAt` of the group.
+/// `groupBarrier()`: of the eight warps.
 template <typename Element, Alignment kAlignment, typename Barrier>
 __device__ __forceinline__ void encodeGroup(const EncodeFrame& frame,
                                             const codec::HeaderBytes& common, std::uint64_t group,
-                                            const std::byte* source, bool present, unsigned member,
-                                            unsigned lane, SharedAddress tileAt,
+                                            unsigned member, unsigned lane, SharedAddress tileAt,
                                             std::uint32_t (&descriptors)[codec::kGroupTiles],
                                             std::uint64_t& regionAt, const Barrier& groupBarrier) {
   const std::uint32_t lanesBelow = (1U << lane) - 1U;
   const SharedAddress laneSource = tileAt + 16 * lane;
   const FrameView<std::byte>& f = frame.view;
   // The frame is contiguous: its dynamic part follows the pool.
-  const auto extra = [&](std::uint64_t offset) { return f.pool + offset; };
+  const auto extra = [&](std::uint64_t offset) { return global(f.pool + offset); };
   const std::uint64_t tile = group * codec::kGroupTiles + member;
+  const bool present = tile < f.tileCount;
   EncodedTile t{};
   if (present) {
-    if (isAligned<kAlignment>(source)) {
-      finishTileCopy<true>();
-    } else {
-      finishTileCopy<false>();
-    }
+    // Where either may be it is both, which does no harm.
+    if constexpr (kAlignment != Alignment::kUnaligned) finishTileCopy<true>();
+    if constexpr (kAlignment != Alignment::kAligned) finishTileCopy<false>();
     t = encodeTile<Element>(laneSource, lane, lanesBelow, f.tiles + tile * Element::kRecordBytes);
   }
   if (lane == 0) descriptors[member] = t.descriptor;
@@ -150,14 +149,14 @@ __device__ __forceinline__ void encodeGroup(const EncodeFrame& frame,
     const std::uint32_t escapes = __reduce_add_sync(kFullWarp, codec::escapesOf(d));
     const std::uint32_t units = needs.blockBytes() / 16 + (escapes + 15U) / 16U;
     if (lane < codec::kGroupTiles && tile + lane < f.tileCount) {
-      reinterpret_cast<std::uint32_t*>(f.descriptors)[tile + lane] = d;
+      reinterpret_cast<std::uint32_t*>(global(f.descriptors))[tile + lane] = d;
     }
     if (lane == 0) {
-      const std::uint64_t before =
-          atomicAdd(&frame.state->unitsAndGroups, (std::uint64_t{1} << kGroupsShift) + units);
+      const std::uint64_t before = atomicAdd(&global(frame.state)->unitsAndGroups,
+                                             (std::uint64_t{1} << kGroupsShift) + units);
       const std::uint64_t at = (before & kUnitsMask) * 16;
       regionAt = at;
-      reinterpret_cast<std::uint64_t*>(f.groups)[group] = units != 0 ? at : 0;
+      reinterpret_cast<std::uint64_t*>(global(f.groups))[group] = units != 0 ? at : 0;
       if ((before >> kGroupsShift) + 1 == f.groupCount)
         finishFrame<Element>(frame, common, at + units * 16);
     }
@@ -206,7 +205,7 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void encodeGrou
     const __grid_constant__ Work work) {
   __shared__ std::uint32_t descriptors[kGroups][codec::kGroupTiles];
   __shared__ std::uint64_t regionAt[kGroups];
-  __shared__ EncodeFrame found[Work::kIsBatch ? kGroups : 1];
+  __shared__ FoundFrame<EncodeFrame> found[Work::kIsBatch ? kGroups : 1];
   const unsigned lane = threadIdx.x % 32;
   const unsigned warp = threadIdx.x / 32;
   const unsigned member = warp % codec::kGroupTiles;  // of the group
@@ -219,38 +218,37 @@ __global__ __launch_bounds__(kGroups* kGroupThreads, kMinBlocks) void encodeGrou
   for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kGroups + part; unit < units;
        unit += stride) {
     std::uint64_t group = unit;
-    unsigned number = 0;
-    const std::byte* elements;
-    std::uint64_t tileCount;
     if constexpr (Work::kIsBatch) {
-      number = work.table.find(group);
+      const unsigned number = work.table.find(group);
       const EncodeItem& item = work.table.items[number];
-      elements = static_cast<const std::byte*>(item.source);
-      tileCount = item.elementCount / codec::kTileElements;
-    } else {
-      elements = work.frame.source;
-      tileCount = work.frame.view.tileCount;
-    }
-    const std::uint64_t tile = group * codec::kGroupTiles + member;
-    const bool present = tile < tileCount;
-    const std::byte* const source = elements + tile * Element::kTileBytes;
-    if (present) startTile<Element, kAlignment>(tileAt, source, lane);
-    if constexpr (Work::kIsBatch) {
-      // By one thread, since the frame's places would take half the registers of all, and while
-      // the tiles are on their way.
-      if (threadIdx.x % kGroupThreads == 0) found[part] = work.template frameOf<Element>(number);
+      const std::uint64_t tile = group * codec::kGroupTiles + member;
+      if (tile < item.elementCount / codec::kTileElements) {
+        startTile<Element, kAlignment>(tileAt, static_cast<const std::byte*>(item.source), tile,
+                                       lane);
+      }
+      // By one thread, while the tiles are on their way: in registers the frame's places would
+      // take half of all.
+      if (threadIdx.x % kGroupThreads == 0) {
+        found[part] = {work.template frameOf<Element>(number), group};
+      }
       barrierOfGroup();
+      group = found[part].unit;
+    } else {
+      const std::uint64_t tile = group * codec::kGroupTiles + member;
+      if (tile < work.frame.view.tileCount) {
+        startTile<Element, kAlignment>(tileAt, work.frame.source, tile, lane);
+      }
     }
     const EncodeFrame& frame = [&]() -> const EncodeFrame& {
       if constexpr (Work::kIsBatch) {
-        return found[part];
+        return found[part].frame;
       } else {
         return work.frame;
       }
     }();
     if (group < frame.view.groupCount) {
-      encodeGroup<Element, kAlignment>(frame, work.common, group, source, present, member, lane,
-                                       tileAt, descriptors[part], regionAt[part], barrierOfGroup);
+      encodeGroup<Element, kAlignment>(frame, work.common, group, member, lane, tileAt,
+                                       descriptors[part], regionAt[part], barrierOfGroup);
     }
     if (isLastUnit<Work, kGroups>(group, frame.view.groupCount)) {
       encodeTail<Element>(frame, threadIdx.x % kGroupThreads);

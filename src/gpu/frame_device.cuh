@@ -33,7 +33,7 @@ struct FrameView {
   /// The byte at `offset` of extra space; a region may begin in the pool and end in the dynamic
   /// part.
   __device__ __forceinline__ Byte* extra(std::uint64_t offset) const {
-    return offset < poolBytes ? pool + offset : dynamic + (offset - poolBytes);
+    return global(offset < poolBytes ? pool + offset : dynamic + (offset - poolBytes));
   }
 };
 
@@ -66,6 +66,13 @@ __device__ __forceinline__ void groupBarrier(unsigned part) {
     barrier<kGroupThreads>(1 + part);
   }
 }
+
+/// A unit of work of a batch: a group of a frame, or what a frame without tiles has.
+template <typename Frame>
+struct FoundFrame {
+  Frame frame;
+  std::uint64_t unit;  ///< of this frame
+};
 
 /// Whether a frame of `groupCount` groups ends with its unit `unit`. Where each block has one unit
 /// the block's number tells it, and needs no register.

@@ -14,6 +14,14 @@ namespace zipccl::gpu {
 
 using SharedAddress = std::uint32_t;
 
+/// Tells the compiler that `p` is no shared memory, where it cannot know: at a pointer that comes
+/// from shared memory itself.
+template <typename T>
+__device__ __forceinline__ T* global(T* p) {
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
+
 __device__ __forceinline__ SharedAddress sharedAddress(const void* p) {
   return static_cast<SharedAddress>(__cvta_generic_to_shared(p));
 }
