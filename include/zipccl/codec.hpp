@@ -2,7 +2,7 @@
 //
 // The host codec: lossless frames for bf16, fp16 and fp32 tensors, as docs/format.md (version 1)
 // defines them. Everything here works on host memory, is reentrant, and keeps no state between
-// calls.
+// calls. Functions that are not noexcept throw zipccl::Error (zipccl/error.hpp).
 
 #pragma once
 
@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "zipccl/error.hpp"
 
 namespace zipccl::codec {
 
@@ -105,7 +107,7 @@ struct EncodeResult {
 /// `frame` needs maxFrameBytes bytes (fewer do when the frame turns out smaller: Error
 /// (kInvalidArgument) otherwise, with both sizes) and no particular alignment; neither does
 /// `source`. The buffers must not overlap. Every byte of the frame is written, so equal inputs give
-/// equal frames.
+/// equal frames. After an Error the buffer may hold any part of a frame.
 EncodeResult encode(const FrameSpec& spec, const void* source, std::span<std::byte> frame,
                     const ApplicationWords& application = {});
 

@@ -31,7 +31,8 @@ double bitsOf(const EncodeResult& result, const FrameSpec& spec) {
   return 8.0 * static_cast<double>(result.frameBytes()) / static_cast<double>(spec.elementCount);
 }
 
-/// The share of elements whose 32-bit word (a bf16 in its upper half) is among those wanted.
+/// The share of elements whose 32-bit word (a 16-bit element in its upper half) is among those
+/// wanted.
 template <typename Predicate>
 double shareOf(const Tensor& tensor, Predicate predicate) {
   std::uint64_t count = 0;
@@ -44,7 +45,27 @@ double shareOf(const Tensor& tensor, Predicate predicate) {
   return static_cast<double>(count) / static_cast<double>(tensor.elementCount);
 }
 
+std::optional<Datatype> datatypeOf(const Tensor& tensor) {
+  if (tensor.dtype == "BF16") return Datatype::kBfloat16;
+  if (tensor.dtype == "F16") return Datatype::kFloat16;
+  if (tensor.dtype == "F32") return Datatype::kFloat32;
+  return std::nullopt;
+}
+
+const char* nameOf(Datatype datatype) {
+  switch (datatype) {
+    case Datatype::kBfloat16:
+      return "bf16";
+    case Datatype::kFloat16:
+      return "fp16";
+    case Datatype::kFloat32:
+      return "fp32";
+  }
+  return "other";
+}
+
 TensorGoal goalOf(const Tensor& tensor, double zeroShare) {
+  if (tensor.dtype == "F16") return {"fp16", std::nullopt};
   if (tensor.name.starts_with("ag.")) return {"parameters", 11.40};
   if (tensor.name.starts_with("act.")) return {"activations", 11.40};
   const bool hasLow = shareOf(tensor, [](std::uint32_t word) { return (word & 0xFFFF) != 0; }) > 0;
@@ -68,12 +89,11 @@ BitsPerValue bitsPerValue(const FrameSpec& spec, std::span<const std::byte> elem
 }
 
 std::optional<TensorReport> reportOf(const Tensor& tensor) {
-  if ((tensor.dtype != "BF16" && tensor.dtype != "F32") || tensor.elementCount == 0) {
-    return std::nullopt;
-  }
+  const std::optional<Datatype> datatype = datatypeOf(tensor);
+  if (!datatype || tensor.elementCount == 0) return std::nullopt;
   TensorReport report{};
   report.name = tensor.name;
-  report.datatype = tensor.dtype == "F32" ? Datatype::kFloat32 : Datatype::kBfloat16;
+  report.datatype = *datatype;
   report.elementCount = tensor.elementCount;
   report.zeroShare = shareOf(tensor, [](std::uint32_t word) { return (word << 1) == 0; });
   report.goal = goalOf(tensor, report.zeroShare);
@@ -95,7 +115,7 @@ std::string toJson(const TensorReport& report) {
   nlohmann::ordered_json json = {
       {"tensor", report.name},
       {"kind", report.goal.kind},
-      {"datatype", report.datatype == Datatype::kFloat32 ? "fp32" : "bf16"},
+      {"datatype", nameOf(report.datatype)},
       {"layout", report.layout == Layout::kWide ? "wide" : "narrow"},
       {"elements", report.elementCount},
       {"zeroShare", report.zeroShare},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A user's C++ program, with the installed headers and libraries only: asks the shared library for
-// its version and sends a tensor through the codec.
+// its version, sends a tensor through the codec, and catches what the codec throws.
 
 #include <zipccl/zipccl.h>
 
@@ -12,8 +12,10 @@
 #include <exception>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 #include <zipccl/codec.hpp>
+#include <zipccl/error.hpp>
 
 namespace {
 
@@ -55,6 +57,18 @@ bool survivesCodec(unsigned seed) {
              codec::DecodeStatus::kTruncated;
 }
 
+/// A bad argument is told from other exceptions by its code, and names what was wrong.
+bool throwsForABadArgument() {
+  try {
+    static_cast<void>(codec::maxFrameBytes(codec::Datatype::kFloat16, (1ULL << 40) + 1));
+  } catch (const zipccl::Error& error) {
+    return error.code() == zipccl::ErrorCode::kInvalidArgument &&
+           error.message().find("1099511627777") != std::string::npos &&
+           std::strstr(error.what(), zipccl::errorCodeText(error.code())) != nullptr;
+  }
+  return false;
+}
+
 }  // namespace
 
 int main() {
@@ -67,6 +81,10 @@ int main() {
   try {
     if (!survivesCodec(seed)) {
       std::fprintf(stderr, "the codec changed a tensor, seed %u\n", seed);
+      return 1;
+    }
+    if (!throwsForABadArgument()) {
+      std::fprintf(stderr, "the codec took a bad argument\n");
       return 1;
     }
   } catch (const std::exception& error) {
