@@ -5,10 +5,10 @@
 //
 // A communicator holds one rank of a group of ranks. On host communicators (threads of one process,
 // MPI processes) a collective returns when its result stands in `recvbuff`, and `stream` is NULL.
-// Every rank of the communicator makes the same calls in the same order with the same count and
-// datatype. One thread at a time makes a collective call on one communicator (a second one gets
-// zipcclInvalidUsage); zipcclCommAbort, zipcclCommGetAsyncError, zipcclCommGetStats and the two
-// queries may be called by any thread at any time until the communicator is destroyed.
+// Every rank of the communicator makes the same collective calls in the same order with the same
+// count and datatype. One thread at a time makes a collective call on one communicator (a second
+// one gets zipcclInvalidUsage); zipcclCommAbort, zipcclCommGetAsyncError, zipcclCommGetStats and
+// the two queries may be called by any thread at any time until the communicator is destroyed.
 //
 // Functions return a zipcclResult_t; no other state tells of success. After a failure
 // zipcclGetLastError says what happened in words.
@@ -67,6 +67,33 @@ typedef enum {
   zipcclNumTypes = 12
 } zipcclDataType_t;
 
+/// Operations of reductions: names and values of ncclRedOp_t. zipcclRedOpCreatePreMulSum makes
+/// more.
+///
+/// What is computed, in this order, whether a call is compressed or not: of Sum, Avg and PreMulSum
+/// of floating-point elements each addend is multiplied by the factor and rounded to the datatype,
+/// unless the factor is 1; addends are added in fp32 (float64: in fp64) in the order of the ranks;
+/// the sum is rounded once. The factor of Avg is 1 / ranks rounded to the datatype. Prod, Max and
+/// Min take the same order and rounding. NaNs come out canonical (0x7FFF, 0x7FFFFFFF). Integers
+/// wrap around, and their Avg divides the sum, towards zero. So a reduction gives the same bits on
+/// every run. Only Sum, Avg and PreMulSum are compressed.
+typedef enum {
+  zipcclSum = 0,
+  zipcclProd = 1,
+  zipcclMax = 2,
+  zipcclMin = 3,
+  zipcclAvg = 4,
+  zipcclNumOps = 5,
+  zipcclMaxRedOp = 0x7fffffff
+} zipcclRedOp_t;
+
+/// Where the scalar of zipcclRedOpCreatePreMulSum is: values of ncclScalarResidence_t.
+typedef enum {
+  zipcclScalarDevice =
+      0,  ///< in device memory, read when a call uses it; not on host communicators
+  zipcclScalarHostImmediate = 1  ///< in host memory, read before the function returns
+} zipcclScalarResidence_t;
+
 /// How a collective moves its data.
 typedef enum {
   zipcclStrategyAuto = 0,    ///< the policy chooses for each call
@@ -89,8 +116,9 @@ typedef void* zipcclStream_t;
 /// that is set wins over its environment variable, an unset one takes the variable and then the
 /// default. ZIPCCL_DISABLE=1 in the environment makes every call native whatever stands here.
 ///
-/// All settings but timeoutMs must be equal on all ranks. Where they are not, compression is off
-/// for that communicator on all its ranks, and rank 0 logs one warning that names ranks and values.
+/// All settings up to maxScratchBytes must be equal on all ranks. Where they are not, compression
+/// is off for that communicator on all its ranks, and rank 0 logs one warning that names ranks and
+/// values.
 typedef struct {
   size_t size;              ///< set by the initializer; tells the library which fields there are
   unsigned int magic;       ///< set by the initializer
@@ -101,6 +129,10 @@ typedef struct {
   int64_t maxScratchBytes;  ///< bound of a rank's scratch memory. ZIPCCL_MAX_SCRATCH; 256 MiB
   int64_t timeoutMs;        ///< longest wait for a rank, up to a year; 0: forever.
                             ///< ZIPCCL_TIMEOUT (in seconds); 30 min
+
+  /// For measurements on local communicators: bytes a second of an emulated link of each rank, in
+  /// each direction; 0: as fast as memory is. Rank 0's counts.
+  int64_t emulatedLinkBytesPerSecond;
 } zipcclConfig_t;
 
 #define ZIPCCL_CONFIG_MAGIC 0x7A63636CU
@@ -109,7 +141,7 @@ typedef struct {
   {                                                                                            \
     sizeof(zipcclConfig_t), ZIPCCL_CONFIG_MAGIC, ZIPCCL_VERSION_CODE, ZIPCCL_CONFIG_UNDEF_INT, \
         ZIPCCL_CONFIG_UNDEF_INT, ZIPCCL_CONFIG_UNDEF_INT64, ZIPCCL_CONFIG_UNDEF_INT64,         \
-        ZIPCCL_CONFIG_UNDEF_INT64                                                              \
+        ZIPCCL_CONFIG_UNDEF_INT64, ZIPCCL_CONFIG_UNDEF_INT64                                   \
   }
 
 #define ZIPCCL_REASON_CHARS 192
@@ -217,6 +249,110 @@ ZIPCCL_API zipcclResult_t zipcclCommGetStats(zipcclComm_t comm, zipcclCommStats_
 ZIPCCL_API zipcclResult_t zipcclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                           zipcclDataType_t datatype, zipcclComm_t comm,
                                           zipcclStream_t stream);
+
+/// Sends `count` elements to each rank and receives as many from each: those for rank j stand at
+/// element j * count of `sendbuff`, those of rank i come to element i * count of `recvbuff`, bit
+/// for bit.
+///
+/// Both buffers hold count * (number of ranks) elements and must not overlap; there is no in-place
+/// form. The rest as with zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                         zipcclDataType_t datatype, zipcclComm_t comm,
+                                         zipcclStream_t stream);
+
+/// zipcclAlltoAll with parts of any size. This rank sends sendcounts[j] elements from element
+/// sdispls[j] of `sendbuff` to rank j, and receives recvcounts[i] elements of rank i, which are
+/// rank i's sendcounts of this rank, to element rdispls[i] of `recvbuff`.
+///
+/// The four lists have an entry for each rank, may go when the function returns, and count
+/// elements. Zeros are allowed anywhere. Parts of `recvbuff` overlap neither each other nor parts
+/// of `sendbuff`. The rest as with zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclAlltoAllv(const void* sendbuff, const size_t sendcounts[],
+                                          const size_t sdispls[], void* recvbuff,
+                                          const size_t recvcounts[], const size_t rdispls[],
+                                          zipcclDataType_t datatype, zipcclComm_t comm,
+                                          zipcclStream_t stream);
+
+/// Reduces the elements of all ranks and gives each rank its part: rank r gets, in `recvbuff`, the
+/// reduced elements r * recvcount to (r + 1) * recvcount of all `sendbuff`.
+///
+/// `sendbuff` holds recvcount * (number of ranks) elements. In place when recvbuff == sendbuff +
+/// rank * recvcount elements; any other overlap is zipcclInvalidArgument. What is computed stands
+/// with zipcclRedOp_t; 8-bit floating-point datatypes are zipcclInvalidArgument. The rest as with
+/// zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclReduceScatter(const void* sendbuff, void* recvbuff,
+                                              size_t recvcount, zipcclDataType_t datatype,
+                                              zipcclRedOp_t op, zipcclComm_t comm,
+                                              zipcclStream_t stream);
+
+/// Reduces the `count` elements of all ranks for all ranks: every `recvbuff` holds the same bits.
+/// In place when sendbuff == recvbuff. The rest as with zipcclReduceScatter.
+ZIPCCL_API zipcclResult_t zipcclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                          zipcclDataType_t datatype, zipcclRedOp_t op,
+                                          zipcclComm_t comm, zipcclStream_t stream);
+
+/// Makes `op` the operation that multiplies each addend by `*scalar`, one element of `datatype`,
+/// and adds: for calls on `comm` with that datatype, until zipcclRedOpDestroy. Not a collective
+/// call, but every rank of a call must have the same scalar. zipcclInvalidArgument for a null
+/// pointer, and for zipcclScalarDevice on a host communicator.
+ZIPCCL_API zipcclResult_t zipcclRedOpCreatePreMulSum(zipcclRedOp_t* op, void* scalar,
+                                                     zipcclDataType_t datatype,
+                                                     zipcclScalarResidence_t residence,
+                                                     zipcclComm_t comm);
+
+/// Ends an operation of zipcclRedOpCreatePreMulSum; no group that is open may hold a call with it.
+/// zipcclInvalidArgument for one that is none of `comm`.
+ZIPCCL_API zipcclResult_t zipcclRedOpDestroy(zipcclRedOp_t op, zipcclComm_t comm);
+
+/// Copies the `count` elements of rank `root` to `recvbuff` on every rank, bit for bit. `sendbuff`
+/// counts on the root only; in place when it is recvbuff. The rest as with zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                          zipcclDataType_t datatype, int root, zipcclComm_t comm,
+                                          zipcclStream_t stream);
+
+/// Gathers `sendcount` elements of each rank on rank `root`: those of rank i stand at element
+/// i * sendcount of its `recvbuff`, which counts there only, bit for bit. In place on the root when
+/// sendbuff == recvbuff + root * sendcount elements. The rest as with zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                       zipcclDataType_t datatype, int root, zipcclComm_t comm,
+                                       zipcclStream_t stream);
+
+/// Gives each rank its `recvcount` elements of rank `root`: those for rank i stand at element
+/// i * recvcount of its `sendbuff`, which counts there only, bit for bit. In place on the root when
+/// recvbuff == sendbuff + root * recvcount elements. The rest as with zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                        zipcclDataType_t datatype, int root, zipcclComm_t comm,
+                                        zipcclStream_t stream);
+
+/// Sends `count` elements to rank `peer`, which calls zipcclRecv with the same count and datatype.
+/// Sends and receives between two ranks match in the order of their calls.
+///
+/// In a group (zipcclGroupStart) they are compressed as the two ranks' policy decides, all of the
+/// group at once, in any order of calls, to oneself too. Outside a group they go native, and return
+/// when the peer has taken the data, or it has come. Both ends of a message are inside a group, or
+/// neither: otherwise zipcclInvalidUsage ends the communicator. No elements are no message.
+///
+/// Errors as with zipcclAllGather.
+ZIPCCL_API zipcclResult_t zipcclSend(const void* sendbuff, size_t count, zipcclDataType_t datatype,
+                                     int peer, zipcclComm_t comm, zipcclStream_t stream);
+
+/// The other end of zipcclSend: `count` elements of rank `peer` come to `recvbuff`, bit for bit.
+ZIPCCL_API zipcclResult_t zipcclRecv(void* recvbuff, size_t count, zipcclDataType_t datatype,
+                                     int peer, zipcclComm_t comm, zipcclStream_t stream);
+
+/// Begins a group of this thread's calls: collectives and zipcclSend and zipcclRecv, on any
+/// communicators, only check their arguments from here on. Groups may be nested.
+ZIPCCL_API zipcclResult_t zipcclGroupStart(void);
+
+/// Ends the innermost group. At the end of the outermost one its calls are made, and the function
+/// returns when all are done: on each communicator the collectives in their order, then all sends
+/// and receives at once; local communicators side by side, each in a thread of its own, so that one
+/// thread may drive several ranks; where one of them is over MPI, one after the other in the order
+/// of their first calls.
+///
+/// The first error of a call is returned. If a call failed before this one, none is made, and that
+/// error is returned again. zipcclInvalidUsage without a group.
+ZIPCCL_API zipcclResult_t zipcclGroupEnd(void);
 
 #ifdef __cplusplus
 }

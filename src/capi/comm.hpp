@@ -9,12 +9,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 
 #include "collectives/communicator.hpp"
+#include "collectives/reduction.hpp"
 
 /// Named by the public header; its members are private to this folder.
 struct zipcclComm {
@@ -28,8 +30,16 @@ struct zipcclComm {
 
   std::atomic<std::uint64_t> magic = kMagic;
   std::unique_ptr<zipccl::collectives::Communicator> communicator;
-  std::mutex mutex;  ///< guards lastError
+  std::mutex mutex;  ///< guards what follows
   std::string lastError;
+
+  /// What zipcclRedOpCreatePreMulSum made, by operation.
+  struct PreMulSum {
+    zipcclDataType_t datatype;
+    zipccl::collectives::Reduction reduction;
+  };
+  std::map<int, PreMulSum> preMulSums;
+  int nextRedOp = zipcclNumOps;
 };
 
 namespace zipccl::capi {

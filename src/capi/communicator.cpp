@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/settings.hpp"
 #include "capi/comm.hpp"
 #include "capi/config.hpp"
+#include "capi/rethrow_cause.hpp"
 #include "collectives/host_codec.hpp"
 #include "transport/local_transport.hpp"
 #include "transport/mpi_transport.hpp"
@@ -30,26 +32,12 @@ std::unique_ptr<zipcclComm> makeComm(std::unique_ptr<transport::Transport> trans
       std::make_unique<Communicator>(std::move(transport), collectives::makeHostCodec(), settings));
 }
 
-/// Throws the first exception that tells of a cause, rather than of another rank's failure.
-void rethrowCause(const std::vector<std::exception_ptr>& exceptions) {
-  std::exception_ptr consequence;
-  for (const std::exception_ptr& exception : exceptions) {
-    if (exception == nullptr) continue;
-    try {
-      std::rethrow_exception(exception);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kRemoteError) throw;
-      if (consequence == nullptr) consequence = exception;
-    }
-  }
-  if (consequence != nullptr) std::rethrow_exception(consequence);
-}
-
 /// Creates all ranks, each in a thread of its own, since they wait for each other.
 std::vector<std::unique_ptr<zipcclComm>> makeLocalComms(
-    const std::vector<CommunicatorSettings>& settings) {
+    const std::vector<CommunicatorSettings>& settings, std::uint64_t linkBytesPerSecond) {
   const std::size_t rankCount = settings.size();
-  transport::LocalWorld world(static_cast<int>(rankCount));
+  transport::LocalWorld world(static_cast<int>(rankCount),
+                              {.timeout = std::nullopt, .linkBytesPerSecond = linkBytesPerSecond});
   std::vector<std::unique_ptr<zipcclComm>> comms(rankCount);
   std::vector<std::exception_ptr> exceptions(rankCount);
   {
@@ -85,7 +73,7 @@ void initAllLocal(zipcclComm_t* comms, int nranks, const zipcclConfig_t* configs
     const zipcclConfig_t* config = isOneForAll ? configs : configs + rank;
     settings.push_back(resolveSettings(config, zipccl::settings()));
   }
-  std::vector<std::unique_ptr<zipcclComm>> made = makeLocalComms(settings);
+  std::vector<std::unique_ptr<zipcclComm>> made = makeLocalComms(settings, emulatedLink(configs));
   for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release();
 }
 

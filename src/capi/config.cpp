@@ -46,6 +46,7 @@ collectives::CommunicatorSettings resolveSettings(const zipcclConfig_t* config,
   policy::AgreedSettings& agreed = settings.agreed;
   agreed.collectives = environment.collectives;
   agreed.strategy = environment.strategy;
+  agreed.reduce = environment.reduce;
   agreed.minBytes = environment.minBytes.value_or(0);
   agreed.maxScratchBytes = environment.maxScratchBytes;
   settings.timeout = environment.timeout;
@@ -76,6 +77,13 @@ collectives::CommunicatorSettings resolveSettings(const zipcclConfig_t* config,
   }
   if (environment.isDisabled) agreed.strategy = StrategyChoice::kNative;
   return settings;
+}
+
+std::uint64_t emulatedLink(const zipcclConfig_t* config) {
+  const std::int64_t bytesPerSecond = readConfig(config).emulatedLinkBytesPerSecond;
+  if (bytesPerSecond == ZIPCCL_CONFIG_UNDEF_INT64) return 0;
+  expectAtLeast("emulatedLinkBytesPerSecond", bytesPerSecond, 0);
+  return static_cast<std::uint64_t>(bytesPerSecond);
 }
 
 }  // namespace zipccl::capi

@@ -6,6 +6,8 @@
 
 #include <zipccl/zipccl.h>
 
+#include <cstdint>
+
 #include "base/settings.hpp"
 #include "collectives/communicator.hpp"
 
@@ -16,5 +18,9 @@ namespace zipccl::capi {
 /// that was not made by its initializer or has a value that is not accepted.
 [[nodiscard]] collectives::CommunicatorSettings resolveSettings(const zipcclConfig_t* config,
                                                                 const Settings& environment);
+
+/// The emulated link of local communicators, bytes a second; 0 where there is none. Throws as
+/// above.
+[[nodiscard]] std::uint64_t emulatedLink(const zipcclConfig_t* config);
 
 }  // namespace zipccl::capi

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "collectives/communicator.hpp"
 #include "collectives/datatype.hpp"
@@ -27,11 +28,20 @@ struct AllGatherArguments {
 /// form.
 void check(const AllGatherArguments& arguments, int rank, int rankCount);
 
-/// Runs the collective. Native, or staged: chunk after chunk, each rank encodes its own elements
-/// once, all gather the static parts, which are of equal size; from their headers each learns
-/// everybody's dynamic bytes, and only where there are any they gather these too, padded to the
-/// largest; then each decodes the others' frames. Throws Error(kRemoteError) when a frame is
-/// damaged, and names rank and status.
-CallOutcome allGather(Engine& engine, const AllGatherArguments& arguments);
+/// Runs the collective: native, or staged as a FrameGather.
+CallOutcome run(Engine& engine, const AllGatherArguments& arguments);
+
+/// Parts of `buffer` that each rank has of its own: rank r has elements firstElement[r] to
+/// firstElement[r + 1], the first rank a largest part.
+struct PartsToGather {
+  CollectiveKind collective = CollectiveKind::kAllGather;  ///< whose statistics count
+  void* buffer = nullptr;
+  std::span<const std::uint64_t> firstElement;  ///< of each rank, and the end
+  Datatype datatype = Datatype::kBfloat16;
+  transport::StreamHandle stream;
+};
+
+/// Gives all ranks all parts, as `strategy` says; with kStaged the datatype has frames.
+CallOutcome gatherParts(Engine& engine, const PartsToGather& parts, policy::Strategy strategy);
 
 }  // namespace zipccl::collectives

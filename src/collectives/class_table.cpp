@@ -18,7 +18,7 @@ ClassTable::Entry& ClassTable::use(const ClassKey& key, std::uint64_t call) {
   auto entry = std::find_if(entries_.begin(), entries_.end(),
                             [&](const Entry& candidate) { return candidate.key == key; });
   if (entry == entries_.end()) {
-    if (entries_.size() < kMaxClasses) {
+    if (entries_.size() < mostClasses_) {
       entry = entries_.insert(entries_.end(), Entry{});
     } else {
       entry =

@@ -39,7 +39,7 @@ class ClassTable {
     policy::Reason logged{};
   };
 
-  ClassTable() { entries_.reserve(kMaxClasses); }
+  explicit ClassTable(std::size_t mostClasses = kMaxClasses) noexcept : mostClasses_(mostClasses) {}
 
   /// The entry of `key`, a new one where there is none: then, in a full table, the class whose last
   /// use is longest ago is forgotten. `call` is the number of the call, which rises from use to
@@ -49,6 +49,7 @@ class ClassTable {
   [[nodiscard]] std::size_t classCount() const noexcept { return entries_.size(); }
 
  private:
+  std::size_t mostClasses_;
   std::vector<Entry> entries_;
 };
 

@@ -4,15 +4,23 @@
 
 #include "collectives/communicator.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <new>
 #include <utility>
 
 #include "base/log.hpp"
 #include "collectives/all_gather.hpp"
+#include "collectives/all_reduce.hpp"
+#include "collectives/all_to_all.hpp"
+#include "collectives/broadcast.hpp"
 #include "collectives/frame_geometry.hpp"
+#include "collectives/gather_scatter.hpp"
 #include "collectives/handshake.hpp"
 #include "collectives/profile_measurement.hpp"
+#include "collectives/reduce_scatter.hpp"
+#include "collectives/send_receive.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -37,30 +45,97 @@ class BusyGuard {
 Engine::Plan Engine::plan(CollectiveKind collective, Datatype datatype,
                           std::uint64_t elementCount) const {
   Plan result;
-  policy::CallFacts& facts = result.facts;
+  if (codedDatatype(datatype)) {
+    result.classEntry = &classes.use(classOf(collective, datatype, elementCount), call);
+  }
+  result.facts.settings = settings;
+  decide(result, collective, datatype, elementCount);
+  return result;
+}
+
+void Engine::Plan::endStaged(const policy::ExtraSpace& seen) const {
+  if (classEntry == nullptr) return;
+  classEntry->statistics = policy::afterStaged(classEntry->statistics, seen);
+}
+
+void Engine::Plan::endNative() const {
+  if (classEntry == nullptr) return;
+  classEntry->statistics = policy::afterNative(classEntry->statistics);
+}
+
+Engine::Plan Engine::planReduction(CollectiveKind collective, Datatype datatype,
+                                   std::uint64_t elementCount, const Reduction& reduction) const {
+  Plan result;
+  if (codedDatatype(datatype)) {
+    result.classEntry = &classes.use(classOf(collective, datatype, elementCount), call);
+    result.facts.isScaledSum = isScaledSum(reduction);
+    // On two ranks all orders give one sum, and a power of two scales without rounding.
+    int exponent = 0;
+    result.facts.keepsRounding =
+        rankCount() <= 2 && result.facts.isScaledSum &&
+        std::fabs(std::frexp(factorOf(reduction, datatype, rankCount()), &exponent)) == 0.5F;
+  }
+  result.facts.settings = settings;
+  decide(result, collective, datatype, elementCount);
+  return result;
+}
+
+Engine::Plan Engine::planGather(CollectiveKind collective, Datatype datatype,
+                                std::uint64_t elementCount) const {
+  Plan result;
+  result.classEntry = &gatherClasses.use(classOf(collective, datatype, elementCount), call);
+  result.facts.settings = settings;
+  result.facts.settings.strategy = StrategyChoice::kStaged;
+  // The call was decided on as a whole.
+  result.facts.settings.collectives = CollectiveSet::all();
+  result.facts.settings.minBytes = 0;
+  decide(result, CollectiveKind::kAllGather, datatype, elementCount);
+  invariant(result.decision.strategy == policy::Strategy::kStaged,
+            "a gather without room in the scratch of the reduction before it");
+  return result;
+}
+
+Engine::Plan Engine::planMessage(CollectiveKind collective, Datatype datatype,
+                                 std::uint64_t elementCount, ClassTable::Entry* classEntry,
+                                 std::optional<StrategyChoice> strategy) const {
+  Plan result;
+  result.classEntry = classEntry;
+  result.facts.settings = settings;
+  if (strategy) {
+    // The collective was decided on as a whole.
+    result.facts.settings.strategy = *strategy;
+    result.facts.settings.collectives = CollectiveSet::all();
+    result.facts.settings.minBytes = 0;
+    result.facts.isScaledSum = true;
+  }
+  decide(result, collective, datatype, elementCount);
+  return result;
+}
+
+void Engine::decide(Plan& plan, CollectiveKind collective, Datatype datatype,
+                    std::uint64_t elementCount) const {
+  policy::CallFacts& facts = plan.facts;
   facts.collective = collective;
   facts.elementCount = elementCount;
   facts.rankCount = rankCount();
   facts.compressionAgreed = compressionAgreed;
-  facts.settings = settings;
+  facts.isProfileGiven = isProfileGiven;
   if (const std::optional<codec::Datatype> coded = codedDatatype(datatype)) {
     facts.hasFormat = true;
     facts.geometry = frameGeometry(*coded);
-    result.classEntry = &classes.use(classOf(collective, datatype, elementCount), call);
-    facts.statistics = result.classEntry->statistics;
+    facts.statistics = plan.classEntry->statistics;
   }
-  result.decision = policy::decide(facts, profile);
+  plan.decision = policy::decide(facts, profile);
 
-  ClassTable::Entry* entry = result.classEntry;
+  ClassTable::Entry* entry = plan.classEntry;
   if (entry != nullptr && rank() == 0 &&
-      (!entry->wasLogged || entry->logged != result.decision.reason)) {
+      (!entry->wasLogged || entry->logged != plan.decision.reason)) {
     entry->wasLogged = true;
-    entry->logged = result.decision.reason;
+    entry->logged = plan.decision.reason;
     logInfo(LogSubsystem::kTuning, collectiveName(collective), " of ", elementCount, ' ',
             datatypeName(datatype), " on ", rankCount(),
-            " ranks: ", policy::describe(result.decision));
+            " ranks: ", policy::describe(plan.decision));
   }
-  return result;
 }
 
 Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
@@ -68,7 +143,11 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
     : transport_(std::move(transport)),
       codec_(std::move(codec)),
       settings_(settings.agreed),
-      scratch_(*codec_, *transport_, settings.agreed.maxScratchBytes),
+      scratch_(*codec_, *transport_,
+               std::max(settings.agreed.maxScratchBytes,
+                        kNativeReduceBytesOfRank *
+                            static_cast<std::uint64_t>(transport_->rankCount() - 1))),
+      peers_(static_cast<std::size_t>(transport_->rankCount())),
       reports_(static_cast<std::size_t>(transport_->rankCount())),
       statuses_(static_cast<std::size_t>(transport_->rankCount())) {
   expects(codec_->memoryKind() == transport_->memoryKind(),
@@ -79,6 +158,8 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
       shakeHands(*transport_, makeRecord(settings.agreed, settings.profile));
   compressionAgreed_ = agreement.compressionAgreed;
   differences_ = agreement.differences;
+  isProfileGiven_ = agreement.profile.has_value();
+  leastScratchBytes_ = agreement.leastScratchBytes;
   if (agreement.profile) {
     profile_ = *agreement.profile;
   } else if (compressionAgreed_ && settings_.strategy == StrategyChoice::kAuto && rankCount() > 1) {
@@ -87,23 +168,78 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
   wireBytesBefore_ = transport_->statistics().wireBytes;
 }
 
-void Communicator::allGather(const void* send, void* receive, std::uint64_t elementCount,
-                             Datatype datatype, transport::StreamHandle stream) {
-  const AllGatherArguments arguments{send, receive, elementCount, datatype, stream};
-  check(arguments, rank(), rankCount());
-  run([&](Engine& engine) { return collectives::allGather(engine, arguments); });
+template <class Arguments>
+void Communicator::check(const Arguments& arguments) const {
+  collectives::check(arguments, rank(), rankCount());
 }
 
-void Communicator::run(const std::function<CallOutcome(Engine&)>& collective) {
+template <class Arguments>
+void Communicator::call(const Arguments& arguments) {
+  check(arguments);
+  run(Participants::kAllRanks, [&](Engine& engine) { return collectives::run(engine, arguments); });
+}
+
+template void Communicator::check(const AllGatherArguments&) const;
+template void Communicator::check(const AllToAllArguments&) const;
+template void Communicator::check(const AllToAllvArguments&) const;
+template void Communicator::check(const ReduceScatterArguments&) const;
+template void Communicator::check(const AllReduceArguments&) const;
+template void Communicator::check(const BroadcastArguments&) const;
+template void Communicator::check(const GatherArguments&) const;
+template void Communicator::check(const ScatterArguments&) const;
+template void Communicator::check(const PointToPoint&) const;
+template void Communicator::call(const AllGatherArguments&);
+template void Communicator::call(const AllToAllArguments&);
+template void Communicator::call(const AllToAllvArguments&);
+template void Communicator::call(const ReduceScatterArguments&);
+template void Communicator::call(const AllReduceArguments&);
+template void Communicator::call(const BroadcastArguments&);
+template void Communicator::call(const GatherArguments&);
+template void Communicator::call(const ScatterArguments&);
+
+void Communicator::allGather(const void* send, void* receive, std::uint64_t elementCount,
+                             Datatype datatype, transport::StreamHandle stream) {
+  call(AllGatherArguments{send, receive, elementCount, datatype, stream});
+}
+
+void Communicator::sendReceive(const PointToPoint& operation, transport::StreamHandle stream) {
+  check(operation);
+  run(Participants::kSomeRanks,
+      [&](Engine& engine) { return sendReceiveAlone(engine, operation, stream); });
+}
+
+void Communicator::sendReceiveGroup(std::span<const PointToPoint> operations,
+                                    transport::StreamHandle stream) {
+  for (const PointToPoint& operation : operations) check(operation);
+  run(Participants::kSomeRanks,
+      [&](Engine& engine) { return collectives::sendReceiveGroup(engine, operations, stream); });
+}
+
+void Communicator::run(Participants participants, const std::function<CallOutcome(Engine&)>& call) {
   const BusyGuard busy(isBusy_, rank());
   if (const std::optional<Error> error = asyncError()) {
     transport_->tellOthers();
     throw *error;
   }
-  Engine engine{*transport_, *codec_,   scratch_, classes_,           reports_,
-                statuses_,   settings_, profile_, compressionAgreed_, callCount_++};
+  Engine engine{.transport = *transport_,
+                .codec = *codec_,
+                .scratch = scratch_,
+                .classes = classes_,
+                .gatherClasses = gatherClasses_,
+                .peers = peers_,
+                .reports = reports_,
+                .statuses = statuses_,
+                .requests = requests_,
+                .settings = settings_,
+                .profile = profile_,
+                .compressionAgreed = compressionAgreed_,
+                .isProfileGiven = isProfileGiven_,
+                .leastScratchBytes = leastScratchBytes_,
+                .call = callCount_};
+  // Calls of some ranks are no part of the count that all ranks share.
+  if (participants == Participants::kAllRanks) ++callCount_;
   try {
-    record(collective(engine));
+    record(call(engine));
   } catch (const Error& error) {
     end(error);
   } catch (const std::bad_alloc&) {
@@ -120,7 +256,7 @@ void Communicator::record(const CallOutcome& outcome) {
   statistics_.stagedCalls += isStaged ? 1 : 0;
   statistics_.dynamicCalls += outcome.hadDynamicPart ? 1 : 0;
   statistics_.inputBytes += outcome.inputBytes;
-  statistics_.stagedInputBytes += isStaged ? outcome.inputBytes : 0;
+  statistics_.stagedInputBytes += outcome.stagedInputBytes;
   statistics_.encodedBytes += outcome.encodedBytes;
   statistics_.wireBytesSent = transport_->statistics().wireBytes - wireBytesBefore_;
   statistics_.chunks += outcome.chunks;
@@ -142,6 +278,8 @@ void Communicator::end(const Error& error) {
     logWarn("rank ", rank(), " of ", rankCount(), ": a collective failed: ", sticky.what());
   }
   transport_->tellOthers();
+  // Only now, so that the cause is what the others are told.
+  requests_.clear();
   throw sticky;
 }
 

@@ -12,17 +12,24 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "collectives/class_table.hpp"
 #include "collectives/frame_codec.hpp"
+#include "collectives/pair_history.hpp"
 #include "collectives/scratch.hpp"
 #include "policy/decide.hpp"
 #include "transport/transport.hpp"
 
 namespace zipccl::collectives {
+
+struct PointToPoint;
+
+/// Scratch that native reductions may use for each other rank whatever the settings say.
+inline constexpr std::uint64_t kNativeReduceBytesOfRank = 1024;
 
 /// Settings of one communicator, as one rank wants them.
 struct CommunicatorSettings {
@@ -49,9 +56,11 @@ struct CommunicatorStatistics {
 struct CallOutcome {
   policy::Decision decision;
   std::uint64_t inputBytes = 0;
+  std::uint64_t stagedInputBytes = 0;  ///< the part of inputBytes that was compressed
   std::uint64_t encodedBytes = 0;
   std::uint64_t chunks = 0;
   bool hadDynamicPart = false;
+  policy::ExtraSpace extraSeen;  ///< what the frames that this rank sent and received needed
 };
 
 /// What a collective works with while it runs: the parts of its communicator.
@@ -60,12 +69,17 @@ struct Engine {
   FrameCodec& codec;
   Scratch& scratch;
   ClassTable& classes;
+  ClassTable& gatherClasses;                   ///< of all-gathers that are parts of other calls
+  std::vector<PeerHistories>& peers;           ///< one a rank
   std::vector<FrameReport>& reports;           ///< one a rank, for use during a call
   std::vector<codec::DecodeStatus>& statuses;  ///< likewise
+  std::vector<transport::Request>& requests;   ///< what is in flight; ended when a call fails
   const policy::AgreedSettings& settings;
   const policy::Profile& profile;
   bool compressionAgreed;
-  std::uint64_t call;  ///< number of this call on the communicator: equal on all ranks
+  bool isProfileGiven;              ///< by a rank's settings, not measured
+  std::uint64_t leastScratchBytes;  ///< the smallest bound that a rank has
+  std::uint64_t call;  ///< number of this collective on the communicator: equal on all ranks
 
   [[nodiscard]] int rank() const noexcept { return transport.rank(); }
   [[nodiscard]] int rankCount() const noexcept { return transport.rankCount(); }
@@ -77,9 +91,31 @@ struct Engine {
     policy::CallFacts facts;
     policy::Decision decision;
     ClassTable::Entry* classEntry = nullptr;
+
+    /// Notes in the class how the call went: staged, with what its frames needed, or native.
+    void endStaged(const policy::ExtraSpace& seen) const;
+    void endNative() const;
   };
   [[nodiscard]] Plan plan(CollectiveKind collective, Datatype datatype,
                           std::uint64_t elementCount) const;
+
+  /// The same for a reduction of parts of `elementCount` elements.
+  [[nodiscard]] Plan planReduction(CollectiveKind collective, Datatype datatype,
+                                   std::uint64_t elementCount, const Reduction& reduction) const;
+
+  /// The same for the all-gather that is a part of a staged call of `collective`, staged itself.
+  [[nodiscard]] Plan planGather(CollectiveKind collective, Datatype datatype,
+                                std::uint64_t elementCount) const;
+
+  /// The same for a message of an ordered pair of ranks, with the class from the pair's history, or
+  /// null for a datatype without frames. `strategy` replaces the agreed one.
+  [[nodiscard]] Plan planMessage(CollectiveKind collective, Datatype datatype,
+                                 std::uint64_t elementCount, ClassTable::Entry* classEntry,
+                                 std::optional<StrategyChoice> strategy) const;
+
+  /// Fills in `plan`, whose settings, class and facts of a reduction are there.
+  void decide(Plan& plan, CollectiveKind collective, Datatype datatype,
+              std::uint64_t elementCount) const;
 };
 
 /// One rank's end. One thread at a time may be inside a collective; abort(), asyncError() and
@@ -105,9 +141,26 @@ class Communicator {
   [[nodiscard]] const std::string& differences() const noexcept { return differences_; }
   [[nodiscard]] const policy::Profile& profile() const noexcept { return profile_; }
 
-  /// The contract of zipcclAllGather (zipccl/zipccl.h), by exceptions.
+  /// A collective, by its arguments: AllGatherArguments, AllToAllArguments and so on, each with the
+  /// contract of the function of that name in zipccl/zipccl.h, by exceptions.
+  template <class Arguments>
+  void call(const Arguments& arguments);
+
+  /// Throws Error(kInvalidArgument) for arguments of a call, or of a PointToPoint, that are wrong
+  /// by themselves.
+  template <class Arguments>
+  void check(const Arguments& arguments) const;
+
   void allGather(const void* send, void* receive, std::uint64_t elementCount, Datatype datatype,
                  transport::StreamHandle stream = {});
+
+  /// The contracts of zipcclSend and zipcclRecv: one alone, or those of a group at once.
+  void sendReceive(const PointToPoint& operation, transport::StreamHandle stream = {});
+  void sendReceiveGroup(std::span<const PointToPoint> operations,
+                        transport::StreamHandle stream = {});
+
+  /// Whether another thread may be inside a call on another communicator of the same transport.
+  [[nodiscard]] bool allowsConcurrency() const noexcept { return transport_->allowsConcurrency(); }
 
   /// Ends what all ranks wait for on this communicator, and all later calls.
   void abort() noexcept;
@@ -118,7 +171,10 @@ class Communicator {
   [[nodiscard]] CommunicatorStatistics statistics() const;
 
  private:
-  void run(const std::function<CallOutcome(Engine&)>& collective);
+  /// Who makes a call.
+  enum class Participants { kAllRanks, kSomeRanks };
+
+  void run(Participants participants, const std::function<CallOutcome(Engine&)>& call);
   void record(const CallOutcome& outcome);
   [[noreturn]] void end(const Error& error);
 
@@ -127,11 +183,16 @@ class Communicator {
   policy::AgreedSettings settings_;
   policy::Profile profile_;
   bool compressionAgreed_ = false;
+  bool isProfileGiven_ = false;
+  std::uint64_t leastScratchBytes_ = 0;
   std::string differences_;
   Scratch scratch_;
   ClassTable classes_;
+  ClassTable gatherClasses_;
+  std::vector<PeerHistories> peers_;
   std::vector<FrameReport> reports_;
   std::vector<codec::DecodeStatus> statuses_;
+  std::vector<transport::Request> requests_;
   std::uint64_t callCount_ = 0;
   std::uint64_t wireBytesBefore_ = 0;  ///< sent before the first call
   std::atomic<bool> isBusy_ = false;

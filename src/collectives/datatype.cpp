@@ -80,4 +80,16 @@ std::optional<codec::Datatype> codedDatatype(Datatype datatype) noexcept {
   return std::nullopt;
 }
 
+Datatype datatypeOf(codec::Datatype datatype) noexcept {
+  switch (datatype) {
+    case codec::Datatype::kBfloat16:
+      return Datatype::kBfloat16;
+    case codec::Datatype::kFloat16:
+      return Datatype::kFloat16;
+    case codec::Datatype::kFloat32:
+      return Datatype::kFloat32;
+  }
+  return Datatype::kBfloat16;
+}
+
 }  // namespace zipccl::collectives

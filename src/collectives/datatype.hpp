@@ -37,4 +37,7 @@ enum class Datatype : std::uint8_t {
 /// The codec's name of it, for a datatype that has frames.
 [[nodiscard]] std::optional<codec::Datatype> codedDatatype(Datatype datatype) noexcept;
 
+/// The datatype that the codec calls so.
+[[nodiscard]] Datatype datatypeOf(codec::Datatype datatype) noexcept;
+
 }  // namespace zipccl::collectives

@@ -8,18 +8,18 @@
 
 #include "base/error.hpp"
 #include "codec/layout.hpp"
+#include "collectives/datatype.hpp"
 
 namespace zipccl::collectives {
 namespace {
 
 [[noreturn]] void failDamaged(const FramePlace& place, int peer, std::string_view what) {
-  fail(ErrorCode::kRemoteError, "the frame of rank ", peer, " (call ", place.call, ", chunk ",
-       place.chunk, ") is damaged: ", what);
+  fail(ErrorCode::kRemoteError, "the frame of rank ", peer, " (", place.unit, ' ', place.call,
+       ", chunk ", place.chunk, ") is damaged: ", what);
 }
 
 std::string describe(const codec::FrameSpec& spec) {
-  return concat(spec.elementCount, " elements of ",
-                spec.datatype == codec::Datatype::kFloat32 ? "float32" : "bfloat16",
+  return concat(spec.elementCount, " elements of ", datatypeName(datatypeOf(spec.datatype)),
                 spec.layout == codec::Layout::kWide ? ", wide layout" : "", ", pool of ",
                 spec.poolBytes, " bytes", spec.checksum ? ", checksum" : "");
 }
@@ -33,12 +33,12 @@ void checkReport(const FrameReport& report, const codec::FrameSpec& expected,
   }
   if (!report.isSealIntact) failDamaged(place, peer, "its header does not match its seal");
   expects(report.note.call == place.call && report.note.chunk == place.chunk,
-          ErrorCode::kInvalidUsage, "rank ", peer, " is in chunk ", report.note.chunk, " of call ",
-          report.note.call, " while rank ", rank, " is in chunk ", place.chunk, " of call ",
-          place.call);
+          ErrorCode::kInvalidUsage, "rank ", peer, " is in chunk ", report.note.chunk, " of ",
+          place.unit, ' ', report.note.call, " while rank ", rank, " is in chunk ", place.chunk,
+          " of ", place.unit, ' ', place.call);
   expects(report.spec == expected, ErrorCode::kInvalidUsage, "rank ", peer, " sent a frame of ",
-          describe(report.spec), " while rank ", rank, " expects ", describe(expected), " (call ",
-          place.call, ", chunk ", place.chunk, ')');
+          describe(report.spec), " while rank ", rank, " expects ", describe(expected), " (",
+          place.unit, ' ', place.call, ", chunk ", place.chunk, ')');
   if (report.note.lowTiles > report.spec.elementCount / codec::kTileElements) {
     failDamaged(place, peer, "it counts more tiles than it has");
   }

@@ -9,10 +9,11 @@
 
 namespace zipccl::collectives {
 
-/// Which frame is meant: a call and a chunk.
+/// Which frame is meant: a call, or a message of an ordered pair of ranks, and a chunk of it.
 struct FramePlace {
   std::uint64_t call = 0;
   std::uint64_t chunk = 0;
+  const char* unit = "call";  ///< what `call` counts, for messages: `call` or `message`
 };
 
 /// Throws unless the header that `peer` sent to `rank` is sound, agrees with `expected`, and is of

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <span>
 
+#include "collectives/datatype.hpp"
 #include "collectives/frame_note.hpp"
+#include "collectives/reduction.hpp"
 #include "transport/transport.hpp"
 #include "zipccl/codec.hpp"
 
@@ -30,6 +32,12 @@ struct FrameReport {
 struct FrameParts {
   std::span<const std::byte> staticPart;
   std::span<const std::byte> dynamicPart;
+};
+
+/// What one rank gives to a reduction: a frame, or elements as they are.
+struct Addend {
+  FrameParts frame;                ///< where elements is null
+  const void* elements = nullptr;  ///< any alignment
 };
 
 /// All pointers are to memory of memoryKind() unless the text says host. Errors of the machine are
@@ -63,6 +71,23 @@ class FrameCodec {
   virtual void decode(const codec::FrameSpec& expected, const FrameParts& frame,
                       std::span<std::byte> output, codec::DecodeStatus* status,
                       transport::StreamHandle stream) = 0;
+
+  /// Bytes of memory that decodeReduce needs for frames of `spec`: at most four frames.
+  [[nodiscard]] virtual std::uint64_t reduceWorkspaceBytes(const codec::FrameSpec& spec) const = 0;
+
+  /// Decodes the frames among `addends`, all of `expected`, and writes the scaled sum of all
+  /// addends by `factor`, in their order, by the arithmetic of reduction.hpp, to `output`; this may
+  /// be one of the addends' elements. `statuses` (host, one an addend) are written as those of
+  /// decode(); where one is not kOk the output holds no sum.
+  virtual void decodeReduce(const codec::FrameSpec& expected, std::span<const Addend> addends,
+                            float factor, void* output, std::span<std::byte> workspace,
+                            std::span<codec::DecodeStatus> statuses,
+                            transport::StreamHandle stream) = 0;
+
+  /// reduceElements() of reduction.hpp, for transports that do not reduce themselves.
+  virtual void reduce(Datatype datatype, const Reduction& reduction,
+                      std::span<const void* const> addends, std::uint64_t elementCount,
+                      void* output, transport::StreamHandle stream) = 0;
 
   /// Waits until every status of earlier decodes on `stream` is written.
   virtual void finish(transport::StreamHandle stream) = 0;

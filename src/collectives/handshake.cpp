@@ -45,6 +45,13 @@ std::string showStrategy(const HandshakeRecord& record) {
   return std::string(strategyChoiceName(static_cast<StrategyChoice>(record.strategy)));
 }
 
+std::string showReduce(const HandshakeRecord& record) {
+  if (record.reduce > static_cast<std::uint32_t>(ReduceMode::kOff)) {
+    return concat("number ", record.reduce);
+  }
+  return std::string(reduceModeName(static_cast<ReduceMode>(record.reduce)));
+}
+
 // Ranks that do not share these cannot read the rest of each other's records.
 constexpr std::array kProtocolFields = {
     Field{"the handshake's mark", [](const HandshakeRecord& r) { return concat(r.magic); }},
@@ -56,6 +63,7 @@ constexpr std::array kSettingFields = {
     Field{"ZipCCL's version", showVersion},
     Field{"the format version", [](const HandshakeRecord& r) { return concat(r.formatVersion); }},
     Field{"strategy", showStrategy},
+    Field{"the mode of reductions", showReduce},
     Field{"checksum", [](const HandshakeRecord& r) { return concat(r.checksum); }},
     Field{"the set of collectives to compress", showCollectives},
     Field{"the minimum of bytes", [](const HandshakeRecord& r) { return concat(r.minBytes); }},
@@ -107,6 +115,7 @@ HandshakeRecord makeRecord(const policy::AgreedSettings& settings,
   record.libraryVersion = ZIPCCL_VERSION_CODE;
   record.formatVersion = codec::kFormatVersion;
   record.strategy = static_cast<std::uint32_t>(settings.strategy);
+  record.reduce = static_cast<std::uint32_t>(settings.reduce);
   record.checksum = settings.checksum ? 1 : 0;
   for (std::size_t i = 0; i < kAllCollectiveKinds.size(); ++i) {
     if (settings.collectives.contains(kAllCollectiveKinds[i])) record.collectives |= 1U << i;
@@ -132,6 +141,13 @@ Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& min
   Agreement agreement;
   agreement.differences = describeDifferences(records);
   agreement.compressionAgreed = agreement.differences.empty();
+  if (describeFields(kProtocolFields, records).empty()) {
+    const auto least = std::min_element(records.begin(), records.end(),
+                                        [](const HandshakeRecord& a, const HandshakeRecord& b) {
+                                          return a.maxScratchBytes < b.maxScratchBytes;
+                                        });
+    agreement.leastScratchBytes = least->maxScratchBytes;
+  }
   if (!agreement.compressionAgreed) {
     if (transport.rank() == 0) {
       logWarn("compression is off on a communicator of ", transport.rankCount(),

@@ -36,7 +36,8 @@ struct HandshakeRecord {
   std::uint64_t minBytes = 0;
   std::uint64_t maxScratchBytes = 0;
   policy::Profile profile{};
-  std::array<std::byte, 48> reserved{};
+  std::uint32_t reduce = 0;  ///< a ReduceMode
+  std::array<std::byte, 4> reserved{};
 };
 static_assert(sizeof(HandshakeRecord) == 256 && std::is_trivially_copyable_v<HandshakeRecord>);
 static_assert(offsetof(HandshakeRecord, magic) == 0 &&
@@ -55,6 +56,9 @@ struct Agreement {
   bool compressionAgreed = false;
   std::string differences;                 ///< why not
   std::optional<policy::Profile> profile;  ///< rank 0's, if it had a usable one
+  /// The smallest bound of scratch that a rank has, 0 where not all can say: known to all ranks
+  /// whether or not they agree on compression.
+  std::uint64_t leastScratchBytes = 0;
 };
 
 /// Exchanges `mine` with all ranks; all of them get the same Agreement. Where they differ, rank 0

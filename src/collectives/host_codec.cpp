@@ -52,6 +52,36 @@ class HostCodec final : public FrameCodec {
     *status = codec::decode(expected, frame.staticPart, frame.dynamicPart, output);
   }
 
+  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(const codec::FrameSpec& spec) const override {
+    return spec.elementCount * (sizeof(float) + codec::elementBytes(spec.datatype));
+  }
+
+  void decodeReduce(const codec::FrameSpec& expected, std::span<const Addend> addends, float factor,
+                    void* output, std::span<std::byte> workspace,
+                    std::span<codec::DecodeStatus> statuses, transport::StreamHandle) override {
+    const std::uint64_t sumBytes = expected.elementCount * sizeof(float);
+    auto* const sums = reinterpret_cast<float*>(workspace.data());
+    const std::span<std::byte> decoded =
+        workspace.subspan(sumBytes, expected.elementCount * codec::elementBytes(expected.datatype));
+    ScaledSum sum(datatypeOf(expected.datatype), factor, {sums, expected.elementCount});
+    for (std::size_t i = 0; i < addends.size(); ++i) {
+      const Addend& addend = addends[i];
+      statuses[i] = codec::DecodeStatus::kOk;
+      if (addend.elements == nullptr) {
+        statuses[i] =
+            codec::decode(expected, addend.frame.staticPart, addend.frame.dynamicPart, decoded);
+        if (statuses[i] != codec::DecodeStatus::kOk) return;
+      }
+      sum.add(addend.elements != nullptr ? addend.elements : decoded.data());
+    }
+    sum.finish(output);
+  }
+
+  void reduce(Datatype datatype, const Reduction& reduction, std::span<const void* const> addends,
+              std::uint64_t elementCount, void* output, transport::StreamHandle) override {
+    reduceElements(datatype, reduction, addends, elementCount, output);
+  }
+
   void finish(transport::StreamHandle) override {}
 
   void copy(void* to, const void* from, std::uint64_t bytes, transport::StreamHandle) override {

@@ -155,8 +155,9 @@ void measureCodec(transport::Transport& transport, FrameCodec& codec, std::span<
   profile.decodeGBps = static_cast<double>(sampleBytes) / decodeUs / 1000.0;
 }
 
-void measureAllGather(transport::Transport& transport, std::span<std::byte> scratch,
-                      policy::LinkProfile& link) {
+/// Times `move` for messages of a few sizes.
+void measureLink(transport::Transport& transport, std::span<std::byte> scratch,
+                 const std::function<void(std::uint64_t)>& move, policy::LinkProfile& link) {
   const auto ranks = static_cast<std::uint64_t>(transport.rankCount());
   double spentUs = 0.0;
   for (const std::uint64_t bytes : kLinkBytes) {
@@ -164,13 +165,25 @@ void measureAllGather(transport::Transport& transport, std::span<std::byte> scra
     // One point tells a latency and no bandwidth: so there are two whatever they cost.
     const bool isKnown = link.pointCount >= policy::LinkProfile::kLeastPoints;
     if (isKnown && spentUs + policy::linkUs(link, bytes) > kLinkBudgetUs) return;
-    const Measured measured = measure(
-        transport, [&] { transport.allGather(scratch.data(), scratch.data() + bytes, bytes); });
+    const Measured measured = measure(transport, [&] { move(bytes); });
     spentUs += measured.spentUs;
     const double previousUs =
         link.pointCount == 0 ? 0.0 : link.points[link.pointCount - 1].elapsedUs;
     link.points[link.pointCount++] = {bytes, std::max(measured.workUs, previousUs)};
   }
+}
+
+/// Sends the first `bytes` to every other rank and receives as many from each behind them.
+void exchangeWithAll(transport::Transport& transport, std::span<std::byte> scratch,
+                     std::uint64_t bytes) {
+  std::vector<transport::SendMessage> sends;
+  std::vector<transport::ReceiveMessage> receives;
+  for (int step = 1; step < transport.rankCount(); ++step) {
+    const int peer = (transport.rank() + step) % transport.rankCount();
+    sends.push_back({peer, scratch.data(), bytes});
+    receives.push_back({peer, scratch.data() + static_cast<std::uint64_t>(step) * bytes, bytes});
+  }
+  transport.exchange(sends, receives);
 }
 
 }  // namespace
@@ -190,7 +203,15 @@ policy::Profile measureProfile(transport::Transport& transport, FrameCodec& code
   measureCodec(transport, codec, memory, profile);
   codec.clear(memory.data(), std::min<std::uint64_t>(memory.size(), kLinkBytes.back()), {});
   codec.finish({});
-  measureAllGather(transport, memory, profile.allGather);
+  measureLink(
+      transport, memory,
+      [&](std::uint64_t bytes) {
+        transport.allGather(memory.data(), memory.data() + bytes, bytes);
+      },
+      profile.allGather);
+  measureLink(
+      transport, memory, [&](std::uint64_t bytes) { exchangeWithAll(transport, memory, bytes); },
+      profile.exchange);
   return profile;
 }
 

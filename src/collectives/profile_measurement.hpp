@@ -11,11 +11,11 @@
 
 namespace zipccl::collectives {
 
-/// Times the codec on a Gaussian sample, all ranks at once, and the transport's all-gather at a few
-/// sizes, two at least; takes a tenth of a second, and no more than three unless the link is slower
-/// than 1 MB/s. Collective; every rank gets the same profile, in which each figure is the slowest
-/// rank's. Not usable, on all ranks, where `maxScratchBytes` leaves no room. Throws
-/// Error(kInternalError) where the codec cannot read its own frame.
+/// Times the codec on a Gaussian sample, all ranks at once, and the transport's all-gather and
+/// an exchange with all at a few sizes, two at least; takes two tenths of a second, and no more
+/// than six unless the link is slower than 1 MB/s. Collective; every rank gets the same profile, in
+/// which each figure is the slowest rank's. Not usable, on all ranks, where `maxScratchBytes`
+/// leaves no room. Throws Error(kInternalError) where the codec cannot read its own frame.
 [[nodiscard]] policy::Profile measureProfile(transport::Transport& transport, FrameCodec& codec,
                                              std::uint64_t maxScratchBytes);
 

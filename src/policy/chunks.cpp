@@ -25,6 +25,54 @@ std::uint64_t tileBoundBytes(const FrameGeometry& geometry) noexcept {
   return std::max(narrow, wide);
 }
 
+/// The fewest chunks, at least `wantedChunks` where the message has so many groups of tiles, of
+/// which `frames` frames fit at a time.
+ChunkPlan fitChunks(const FrameGeometry& geometry, std::uint64_t frames,
+                    std::uint64_t maxScratchBytes, std::uint64_t elementCount,
+                    std::uint64_t wantedChunks) noexcept {
+  if (elementCount == 0) return {};
+  const std::uint64_t frameBytes = maxScratchBytes / frames;
+  const bool isOneEnough = frameBoundBytes(geometry, elementCount) <= frameBytes;
+  if (isOneEnough && wantedChunks == 1) return {elementCount, 1};
+
+  std::uint64_t fewestChunks = wantedChunks;
+  if (!isOneEnough) {
+    if (frameBytes < geometry.frameOverheadBytes) return {};
+    const std::uint64_t tiles =
+        (frameBytes - geometry.frameOverheadBytes) / tileBoundBytes(geometry);
+    const std::uint64_t mostElements =
+        tiles * geometry.tileElements / geometry.groupElements * geometry.groupElements;
+    if (mostElements == 0) return {};
+    fewestChunks = std::max(fewestChunks, ceilDiv(elementCount, mostElements));
+  }
+  // Equal chunks rather than full ones and a rest: the last is not so small that its pool misleads.
+  const std::uint64_t chunkElements =
+      alignUp(ceilDiv(elementCount, fewestChunks), geometry.groupElements);
+  if (chunkElements >= elementCount) return {elementCount, 1};
+  return {chunkElements, ceilDiv(elementCount, chunkElements)};
+}
+
+/// Into how many chunks a message is cut for overlap alone.
+std::uint64_t overlapChunks(const FrameGeometry& geometry, std::uint64_t elementCount) noexcept {
+  return std::clamp(elementCount * geometry.elementBytes / kOverlapChunkBytes, std::uint64_t{1},
+                    kOverlapChunks);
+}
+
+/// The plan where all ranks get `frames` frames for each chunk: two chunks in flight unless scratch
+/// would cut them too fine.
+ChunkPlan planForAll(const FrameGeometry& geometry, std::uint64_t frames,
+                     std::uint64_t maxScratchBytes, std::uint64_t elementCount) noexcept {
+  const std::uint64_t wantedChunks = overlapChunks(geometry, elementCount);
+  if (wantedChunks > 1) {
+    ChunkPlan plan = fitChunks(geometry, 2 * frames, maxScratchBytes, elementCount, wantedChunks);
+    if (plan.chunkElements * geometry.elementBytes >= kOverlapChunkBytes) {
+      plan.chunksInFlight = 2;
+      return plan;
+    }
+  }
+  return fitChunks(geometry, frames, maxScratchBytes, elementCount, 1);
+}
+
 }  // namespace
 
 std::uint64_t frameBoundBytes(const FrameGeometry& geometry, std::uint64_t elementCount) noexcept {
@@ -32,23 +80,39 @@ std::uint64_t frameBoundBytes(const FrameGeometry& geometry, std::uint64_t eleme
   return geometry.frameOverheadBytes + startedTiles * tileBoundBytes(geometry);
 }
 
-ChunkPlan planAllGatherChunks(const FrameGeometry& geometry, int rankCount,
-                              std::uint64_t maxScratchBytes, std::uint64_t elementCount) noexcept {
-  if (elementCount == 0) return {};
-  const std::uint64_t frames = static_cast<std::uint64_t>(rankCount) + 1;
-  const std::uint64_t frameBytes = maxScratchBytes / frames;
-  if (frameBoundBytes(geometry, elementCount) <= frameBytes) return {elementCount, 1};
+std::uint64_t framesOfAllGather(int rankCount) noexcept {
+  return static_cast<std::uint64_t>(rankCount) + 1;
+}
 
-  if (frameBytes < geometry.frameOverheadBytes) return {};
-  const std::uint64_t tiles = (frameBytes - geometry.frameOverheadBytes) / tileBoundBytes(geometry);
-  const std::uint64_t mostElements =
-      tiles * geometry.tileElements / geometry.groupElements * geometry.groupElements;
-  if (mostElements == 0) return {};
-  // Equal chunks rather than full ones and a rest: the last is not so small that its pool misleads.
-  const std::uint64_t fewestChunks = ceilDiv(elementCount, mostElements);
-  const std::uint64_t chunkElements =
-      alignUp(ceilDiv(elementCount, fewestChunks), geometry.groupElements);
-  return {chunkElements, ceilDiv(elementCount, chunkElements)};
+std::uint64_t framesOfExchange(int rankCount) noexcept {
+  return kFramesOfPair * static_cast<std::uint64_t>(std::max(rankCount - 1, 1));
+}
+
+std::uint64_t framesOfReduction(int rankCount) noexcept {
+  // Decoded elements and fp32 sums are less than four frames of any datatype.
+  return framesOfExchange(rankCount) + 4;
+}
+
+ChunkPlan planChunks(CollectiveKind collective, const FrameGeometry& geometry, int rankCount,
+                     std::uint64_t maxScratchBytes, std::uint64_t elementCount) noexcept {
+  switch (collective) {
+    case CollectiveKind::kAllGather:
+      return planForAll(geometry, framesOfAllGather(rankCount), maxScratchBytes, elementCount);
+    case CollectiveKind::kBroadcast:
+      return planForAll(geometry, 1, maxScratchBytes, elementCount);
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduceScatter:
+      return fitChunks(geometry, framesOfReduction(rankCount), maxScratchBytes, elementCount,
+                       overlapChunks(geometry, elementCount));
+    case CollectiveKind::kAlltoAll:
+    case CollectiveKind::kAlltoAllv:
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter:
+    case CollectiveKind::kSendRecv:
+      return fitChunks(geometry, framesOfExchange(rankCount), maxScratchBytes, elementCount,
+                       overlapChunks(geometry, elementCount));
+  }
+  return {};
 }
 
 std::uint64_t poolBytes(const FrameGeometry& geometry, FrameLayout layout,

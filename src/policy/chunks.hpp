@@ -17,6 +17,7 @@ namespace zipccl::policy {
 struct ChunkPlan {
   std::uint64_t chunkElements = 0;
   std::uint64_t chunkCount = 0;
+  std::uint64_t chunksInFlight = 1;  ///< for which there is room in the scratch at a time
 
   friend bool operator==(const ChunkPlan&, const ChunkPlan&) = default;
 };
@@ -25,11 +26,27 @@ struct ChunkPlan {
 [[nodiscard]] std::uint64_t frameBoundBytes(const FrameGeometry& geometry,
                                             std::uint64_t elementCount) noexcept;
 
-/// The chunks of an all-gather: the fewest, of about equal size, such that one own frame and one
-/// frame of each rank fit in `maxScratchBytes` even if nothing compresses.
-[[nodiscard]] ChunkPlan planAllGatherChunks(const FrameGeometry& geometry, int rankCount,
-                                            std::uint64_t maxScratchBytes,
-                                            std::uint64_t elementCount) noexcept;
+/// Frames that a rank holds for each peer in an exchange between pairs: two that it sends and two
+/// that it receives, so that one of each is in the codec while the other travels.
+inline constexpr std::uint64_t kFramesOfPair = 4;
+
+/// For the sake of overlap a message is cut into up to so many chunks, of at least so many bytes.
+inline constexpr std::uint64_t kOverlapChunks = 16;
+inline constexpr std::uint64_t kOverlapChunkBytes = std::uint64_t{1} << 20;
+
+/// Frames that a staged call holds at a time, or as many bytes, for each chunk in flight where all
+/// ranks get the frames: one for each part and an own one; for an exchange between pairs
+/// altogether; for one whose frames are then reduced, with what that needs besides.
+[[nodiscard]] std::uint64_t framesOfAllGather(int rankCount) noexcept;
+[[nodiscard]] std::uint64_t framesOfExchange(int rankCount) noexcept;
+[[nodiscard]] std::uint64_t framesOfReduction(int rankCount) noexcept;
+
+/// The chunks of a contribution, or of one message of a pair, in a call of `collective`: as few as
+/// let the frames above fit in `maxScratchBytes` even if nothing compresses, of about equal size,
+/// and more of them where that lets encoding, transfer and decoding overlap.
+[[nodiscard]] ChunkPlan planChunks(CollectiveKind collective, const FrameGeometry& geometry,
+                                   int rankCount, std::uint64_t maxScratchBytes,
+                                   std::uint64_t elementCount) noexcept;
 
 /// The pool of a frame of `elementCount` elements: what the most demanding of the recent calls
 /// needed and a margin of 1/64, or the default when nothing was observed; within what a frame may

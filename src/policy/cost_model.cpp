@@ -13,16 +13,65 @@ double slope(const LinkPoint& from, const LinkPoint& to) noexcept {
   return (to.elapsedUs - from.elapsedUs) / static_cast<double>(to.bytesPerRank - from.bytesPerRank);
 }
 
+/// Frames that the busiest rank makes and reads for one chunk.
+struct FrameWork {
+  int encodes = 1;
+  int decodes = 1;
+};
+
+FrameWork workOf(CollectiveKind collective, int rankCount) noexcept {
+  const int peers = rankCount - 1;
+  switch (collective) {
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
+      return {1, peers};
+    case CollectiveKind::kScatter:
+      return {peers, 1};
+    case CollectiveKind::kAlltoAll:
+    case CollectiveKind::kAlltoAllv:
+    case CollectiveKind::kReduceScatter:
+      return {peers, peers};
+    case CollectiveKind::kAllReduce:
+      return {peers + 1, 2 * peers};
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kSendRecv:
+      return {1, 1};
+  }
+  return {1, peers};
+}
+
+/// A collective in which every rank reaches every other; those that only use a part of the links
+/// are predicted as if they used all.
+double transferUs(CollectiveKind collective, const Profile& profile, std::uint64_t bytes) noexcept {
+  const LinkProfile& exchange =
+      profile.exchange.pointCount != 0 ? profile.exchange : profile.allGather;
+  switch (collective) {
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kBroadcast:
+      return linkUs(profile.allGather, bytes);
+    case CollectiveKind::kAllReduce:
+      return linkUs(exchange, bytes) + linkUs(profile.allGather, bytes);
+    case CollectiveKind::kAlltoAll:
+    case CollectiveKind::kAlltoAllv:
+    case CollectiveKind::kGather:
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kScatter:
+    case CollectiveKind::kSendRecv:
+      return linkUs(exchange, bytes);
+  }
+  return linkUs(exchange, bytes);
+}
+
 double chunkUs(const CallFacts& call, const Profile& profile, FrameLayout layout,
                const ClassStatistics& statistics, std::uint64_t chunkElements) noexcept {
   const double inputBytes = static_cast<double>(chunkElements * call.geometry.elementBytes);
-  const double peers = static_cast<double>(call.rankCount - 1);
+  const FrameWork work = workOf(call.collective, call.rankCount);
   const double encodeUs = profile.frameUs + inputBytes / (profile.encodeGBps * kBytesPerUsOfGBps);
-  const double decodeUs =
-      peers * (profile.frameUs + inputBytes / (profile.decodeGBps * kBytesPerUsOfGBps));
+  const double decodeUs = profile.frameUs + inputBytes / (profile.decodeGBps * kBytesPerUsOfGBps);
   const std::uint64_t wireBytes =
       staticBoundBytes(call.geometry, layout, statistics, chunkElements);
-  return encodeUs + linkUs(profile.allGather, wireBytes) + decodeUs;
+  return work.encodes * encodeUs + transferUs(call.collective, profile, wireBytes) +
+         work.decodes * decodeUs;
 }
 
 }  // namespace
@@ -43,12 +92,12 @@ double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept {
   return last.elapsedUs + lastSlope * static_cast<double>(bytesPerRank - last.bytesPerRank);
 }
 
-double nativeAllGatherUs(const CallFacts& call, const Profile& profile) noexcept {
-  return linkUs(profile.allGather, call.elementCount * call.geometry.elementBytes);
+double nativeUs(const CallFacts& call, const Profile& profile) noexcept {
+  return transferUs(call.collective, profile, call.elementCount * call.geometry.elementBytes);
 }
 
-double stagedAllGatherUs(const CallFacts& call, const Profile& profile, const ChunkPlan& plan,
-                         FrameLayout layout, const ClassStatistics& statistics) noexcept {
+double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& plan,
+                FrameLayout layout, const ClassStatistics& statistics) noexcept {
   const std::uint64_t fullChunks = plan.chunkCount - 1;
   const std::uint64_t lastElements = call.elementCount - fullChunks * plan.chunkElements;
   return static_cast<double>(fullChunks) *

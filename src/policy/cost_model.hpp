@@ -19,14 +19,13 @@ namespace zipccl::policy {
 /// point. Never falls as bytes rise. `link` must have two points at least.
 [[nodiscard]] double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept;
 
-/// A native all-gather of the call's elements.
-[[nodiscard]] double nativeAllGatherUs(const CallFacts& call, const Profile& profile) noexcept;
+/// The call done natively.
+[[nodiscard]] double nativeUs(const CallFacts& call, const Profile& profile) noexcept;
 
-/// A staged all-gather in the chunks of `plan`, one after the other: encode, gather static parts,
-/// and decode those of all other ranks. Dynamic parts are expected to be empty, which the pool sees
-/// to.
-[[nodiscard]] double stagedAllGatherUs(const CallFacts& call, const Profile& profile,
-                                       const ChunkPlan& plan, FrameLayout layout,
-                                       const ClassStatistics& statistics) noexcept;
+/// The call done staged in the chunks of `plan`, one after the other: encode, send static parts,
+/// and decode what comes. Dynamic parts are expected to be empty, which the pool sees to. What
+/// overlaps is not counted off.
+[[nodiscard]] double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& plan,
+                              FrameLayout layout, const ClassStatistics& statistics) noexcept;
 
 }  // namespace zipccl::policy

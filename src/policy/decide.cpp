@@ -33,6 +33,7 @@ Decision staged(const CallFacts& call, const ChunkPlan& plan, Reason reason) noe
   decision.layout = chooseLayout(call, plan.chunkElements);
   decision.chunkElements = plan.chunkElements;
   decision.chunkCount = plan.chunkCount;
+  decision.chunksInFlight = plan.chunksInFlight;
   decision.poolBytes =
       poolBytes(call.geometry, decision.layout, call.statistics, plan.chunkElements);
   return decision;
@@ -41,22 +42,30 @@ Decision staged(const CallFacts& call, const ChunkPlan& plan, Reason reason) noe
 Decision decideByCost(const CallFacts& call, const Profile& profile,
                       const ChunkPlan& plan) noexcept {
   if (!isUsable(profile)) return native(Reason::kNoProfile);
-  const double nativeUs = nativeAllGatherUs(call, profile);
-  const auto stagedUs = [&](const ClassStatistics& statistics, FrameLayout layout) {
-    return stagedAllGatherUs(call, profile, plan, layout, statistics);
+  const double plainUs = nativeUs(call, profile);
+  const auto predict = [&](const ClassStatistics& statistics, FrameLayout layout) {
+    return stagedUs(call, profile, plan, layout, statistics);
   };
-  const auto pays = [&](double us) { return us <= kStagedGainNeeded * nativeUs; };
+  const auto pays = [&](double us) { return us <= kStagedGainNeeded * plainUs; };
 
   Decision decision = staged(call, plan, Reason::kStagedIsFaster);
-  const double expectedUs = stagedUs(call.statistics, decision.layout);
+  const double expectedUs = predict(call.statistics, decision.layout);
   if (!pays(expectedUs)) {
-    const bool wouldPayOnFreshData = pays(stagedUs(ClassStatistics{}, FrameLayout::kNarrow));
+    const bool wouldPayOnFreshData = pays(predict(ClassStatistics{}, FrameLayout::kNarrow));
     const bool probe = wouldPayOnFreshData && call.statistics.nativeStreak + 1 >= kProbeInterval;
     decision = probe ? staged(call, plan, Reason::kProbe) : native(Reason::kNativeIsFaster);
   }
-  decision.nativeUs = nativeUs;
+  decision.nativeUs = plainUs;
   decision.stagedUs = expectedUs;
   return decision;
+}
+
+/// For reductions whose bits depend on the choice: from the table alone, whatever earlier calls
+/// were like.
+Decision decideByTable(CallFacts call, const Profile& profile, const ChunkPlan& plan) noexcept {
+  if (!call.isProfileGiven || !isUsable(profile)) return native(Reason::kNoTable);
+  call.statistics = ClassStatistics{};
+  return decideByCost(call, profile, plan);
 }
 
 std::string roundedUs(double us) { return concat(static_cast<std::uint64_t>(us + 0.5), " us"); }
@@ -76,17 +85,24 @@ Decision decide(const CallFacts& call, const Profile& profile) noexcept {
     return native(Reason::kCollectiveOff);
   }
   if (!call.hasFormat) return native(Reason::kNoFormat);
+  const bool reduces = isReduction(call.collective);
+  if (reduces && !call.isScaledSum) return native(Reason::kOtherOperation);
+  if (reduces && call.settings.reduce == ReduceMode::kOff) return native(Reason::kReduceOff);
   if (call.elementCount * call.geometry.elementBytes < call.settings.minBytes) {
     return native(Reason::kBelowMinBytes);
   }
-  const ChunkPlan plan = planAllGatherChunks(call.geometry, call.rankCount,
-                                             call.settings.maxScratchBytes, call.elementCount);
+  const ChunkPlan plan = planChunks(call.collective, call.geometry, call.rankCount,
+                                    call.settings.maxScratchBytes, call.elementCount);
   if (plan.chunkCount == 0) return native(Reason::kScratchTooSmall);
-  if (call.settings.strategy != StrategyChoice::kAuto) {
+  const bool isReduceForced = reduces && call.settings.reduce == ReduceMode::kOn;
+  if (call.settings.strategy != StrategyChoice::kAuto || isReduceForced) {
     return staged(call, plan, Reason::kStagedForced);
   }
   if (plan.chunkCount > 1 && plan.chunkElements * call.geometry.elementBytes < kMinChunkBytes) {
     return native(Reason::kChunksTooSmall);
+  }
+  if (reduces && (call.rankCount > 2 || !call.keepsRounding)) {
+    return decideByTable(call, profile, plan);
   }
   return decideByCost(call, profile, plan);
 }
@@ -103,6 +119,12 @@ std::string describe(const Decision& decision) {
       return concat(strategy, "this collective is not to be compressed");
     case Reason::kNoFormat:
       return concat(strategy, "the datatype has no frame format");
+    case Reason::kOtherOperation:
+      return concat(strategy, "only Sum, Avg and PreMulSum are compressed");
+    case Reason::kReduceOff:
+      return concat(strategy, "reductions are not to be compressed");
+    case Reason::kNoTable:
+      return concat(strategy, "no table says that compressing a reduction pays");
     case Reason::kNothingToSend:
       return concat(strategy, "nothing to send");
     case Reason::kBelowMinBytes:
@@ -113,6 +135,10 @@ std::string describe(const Decision& decision) {
       return concat(strategy, "scratch would cut it into chunks below ", kMinChunkBytes, " bytes");
     case Reason::kNoProfile:
       return concat(strategy, "no profile of link and codec");
+    case Reason::kNotInGroup:
+      return concat(strategy, "not in a group");
+    case Reason::kNothingSaved:
+      return concat(strategy, "a frame would be as large");
     case Reason::kNativeIsFaster:
     case Reason::kStagedIsFaster:
       return concat(strategy, predictions(decision));

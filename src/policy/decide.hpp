@@ -19,11 +19,16 @@ enum class Reason : std::uint8_t {
   kNativeForced,     ///< native: asked for
   kCollectiveOff,    ///< native: the collective is not among those that may be compressed
   kNoFormat,         ///< native: the datatype has no frame format
+  kOtherOperation,   ///< native: the reduction is none that frames can be reduced by
+  kReduceOff,        ///< native: reductions are not to be compressed
   kNothingToSend,    ///< native: no elements, or one rank
   kBelowMinBytes,    ///< native: fewer bytes than the user's minimum
   kScratchTooSmall,  ///< native: the bound of scratch leaves no room for a group of tiles
   kChunksTooSmall,   ///< native: the bound of scratch would cut the message too fine
+  kNoTable,          ///< native: a reduction whose choice must come from a table, and there is none
   kNoProfile,        ///< native: nothing is known of link and codec
+  kNotInGroup,       ///< native: a Send or Recv that is not in a group
+  kNothingSaved,     ///< native: the frame of a message would be as large as the message
   kNativeIsFaster,   ///< native: predicted
   kStagedForced,     ///< staged: asked for
   kStagedIsFaster,   ///< staged: predicted
@@ -46,6 +51,7 @@ struct Decision {
   FrameLayout layout = FrameLayout::kNarrow;  ///< this and what follows: staged only
   std::uint64_t chunkElements = 0;            ///< elements of every chunk but the last
   std::uint64_t chunkCount = 0;
+  std::uint64_t chunksInFlight = 1;
   std::uint64_t poolBytes = 0;  ///< of every chunk but the last, see poolBytes() for that
   double nativeUs = 0.0;        ///< predictions; 0 where none was needed
   double stagedUs = 0.0;
@@ -53,7 +59,11 @@ struct Decision {
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 
-/// Chooses how `call` is done. A forced strategy is followed wherever it can be: a datatype without
+/// Chooses how `call` is done. A reduction whose bits may depend on it, as above two ranks, is
+/// decided from a table that was given, and without one goes native: never from a measurement or
+/// from what earlier calls were like, so that the same job gives the same bits.
+///
+/// A forced strategy is followed wherever it can be: a datatype without
 /// a format, a message below the minimum and a scratch bound without room for one group of tiles go
 /// native all the same.
 [[nodiscard]] Decision decide(const CallFacts& call, const Profile& profile) noexcept;

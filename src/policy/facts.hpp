@@ -54,6 +54,7 @@ struct FrameGeometry {
 struct AgreedSettings {
   StrategyChoice strategy = StrategyChoice::kAuto;
   CollectiveSet collectives = CollectiveSet::all();  ///< which may be compressed
+  ReduceMode reduce = ReduceMode::kAuto;             ///< whether reductions may be compressed
   bool checksum = false;
   std::uint64_t minBytes = 0;  ///< fewer bytes a rank go native
   std::uint64_t maxScratchBytes = 0;
@@ -117,13 +118,22 @@ class CallObservation {
 /// The statistics after a native call.
 [[nodiscard]] ClassStatistics afterNative(ClassStatistics statistics) noexcept;
 
+/// Whether a collective adds elements up.
+[[nodiscard]] constexpr bool isReduction(CollectiveKind collective) noexcept {
+  return collective == CollectiveKind::kReduceScatter || collective == CollectiveKind::kAllReduce;
+}
+
 /// One call.
 struct CallFacts {
   CollectiveKind collective = CollectiveKind::kAllGather;
-  std::uint64_t elementCount = 0;  ///< of one rank's contribution
+  std::uint64_t elementCount = 0;  ///< of one rank's contribution, or of one message of a pair
   int rankCount = 1;
   bool hasFormat = false;  ///< whether the datatype has frames; `geometry` counts only then
   FrameGeometry geometry{};
+  bool isScaledSum = false;  ///< reductions: whether frames can be reduced by this operation
+  /// Reductions: whether native and compressed calls round alike on every transport.
+  bool keepsRounding = false;
+  bool isProfileGiven = false;    ///< the profile comes from a table, not from a measurement
   bool compressionAgreed = true;  ///< false: the handshake found settings that differ
   AgreedSettings settings{};
   ClassStatistics statistics{};

@@ -13,7 +13,7 @@ constexpr double kLargest = std::numeric_limits<double>::max();
 
 bool isPositive(double value) noexcept { return value > 0.0 && value <= kLargest; }
 
-bool isUsable(const LinkProfile& link) noexcept {
+bool isSound(const LinkProfile& link) noexcept {
   if (link.pointCount < LinkProfile::kLeastPoints || link.pointCount > LinkProfile::kMaxPoints) {
     return false;
   }
@@ -33,7 +33,8 @@ bool isUsable(const LinkProfile& link) noexcept {
 
 bool isUsable(const Profile& profile) noexcept {
   return isPositive(profile.encodeGBps) && isPositive(profile.decodeGBps) &&
-         profile.frameUs >= 0.0 && profile.frameUs <= kLargest && isUsable(profile.allGather);
+         profile.frameUs >= 0.0 && profile.frameUs <= kLargest && isSound(profile.allGather) &&
+         (profile.exchange.pointCount == 0 || isSound(profile.exchange));
 }
 
 }  // namespace zipccl::policy

@@ -21,7 +21,7 @@ struct LinkPoint {
 
 /// Times of one native collective for one number of ranks, by size: bytes and times ascend.
 struct LinkProfile {
-  static constexpr std::uint32_t kMaxPoints = 8;
+  static constexpr std::uint32_t kMaxPoints = 5;
   /// One point cannot tell latency from bandwidth.
   static constexpr std::uint32_t kLeastPoints = 2;
 
@@ -38,12 +38,13 @@ struct Profile {
   double decodeGBps = 0.0;
   double frameUs = 0.0;  ///< what making or reading one frame costs whatever its size
   LinkProfile allGather{};
+  LinkProfile exchange{};  ///< every rank sends as many bytes to each other; may have no points
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 static_assert(std::is_trivially_copyable_v<Profile>, "profiles travel in the handshake");
 
-/// Whether a decision can be made on `profile`: at least two points of the link, points that
+/// Whether a decision can be made on `profile`: at least two points of the all-gather, points that
 /// ascend, speeds above zero, every number finite. A profile that came from elsewhere must pass
 /// this first.
 [[nodiscard]] bool isUsable(const Profile& profile) noexcept;

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +62,7 @@ struct Post {
   std::size_t bytes = 0;
   OperationKind kind = OperationKind::kExchange;
   std::uint64_t sequence = 0;
+  std::int64_t arrivesAtUs = 0;  ///< not to be taken before
   State state = State::kOffered;
 };
 
@@ -90,6 +93,34 @@ void copyBytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
+/// The emulated links of all ranks: when a message that is sent now arrives. Store and forward: one
+/// that waits for its receiver's link does not hold up its sender's.
+class PacedLinks {
+ public:
+  PacedLinks(int ranks, std::uint64_t bytesPerSecond)
+      : bytesPerSecond_(bytesPerSecond),
+        sendFreeAtUs_(static_cast<std::size_t>(ranks)),
+        receiveFreeAtUs_(static_cast<std::size_t>(ranks)) {}
+
+  [[nodiscard]] bool arePaced() const noexcept { return bytesPerSecond_ != 0; }
+
+  [[nodiscard]] std::int64_t pass(int sender, int receiver, std::size_t bytes) {
+    if (!arePaced() || sender == receiver || bytes == 0) return 0;
+    const double durationUs =
+        static_cast<double>(bytes) * 1e6 / static_cast<double>(bytesPerSecond_);
+    double& sendFreeAtUs = sendFreeAtUs_[static_cast<std::size_t>(sender)];
+    double& receiveFreeAtUs = receiveFreeAtUs_[static_cast<std::size_t>(receiver)];
+    sendFreeAtUs = std::max(sendFreeAtUs, static_cast<double>(nowUs())) + durationUs;
+    receiveFreeAtUs = std::max(sendFreeAtUs, receiveFreeAtUs + durationUs);
+    return static_cast<std::int64_t>(receiveFreeAtUs);
+  }
+
+ private:
+  std::uint64_t bytesPerSecond_;
+  std::vector<double> sendFreeAtUs_;
+  std::vector<double> receiveFreeAtUs_;
+};
+
 class LocalOperation;
 
 }  // namespace
@@ -97,8 +128,9 @@ class LocalOperation;
 /// What the ranks of a local world share.
 class LocalState {
  public:
-  explicit LocalState(int ranks)
+  LocalState(int ranks, std::uint64_t linkBytesPerSecond)
       : rankCount(ranks),
+        links(ranks, linkBytesPerSecond),
         wakeUps(static_cast<std::size_t>(ranks)),
         wasHandedOut(static_cast<std::size_t>(ranks)),
         hasLeft(static_cast<std::size_t>(ranks)),
@@ -147,6 +179,7 @@ class LocalState {
   }
 
   const int rankCount;
+  PacedLinks links;
   std::mutex mutex;
   std::atomic<bool> hasFailed = false;
   std::vector<std::condition_variable> wakeUps;
@@ -199,6 +232,9 @@ class LocalOperation final : public Operation {
     for (Post& post : posts_) {
       Lane& lane = state_->lane(laneOf(kind_), rank_, post.receiver);
       post.sequence = lane.nextSend++;
+      if (kind_ != OperationKind::kControl) {
+        post.arrivesAtUs = state_->links.pass(rank_, post.receiver, post.bytes);
+      }
       lane.offered.push_back(&post);
       state_->wake(post.receiver);
     }
@@ -209,33 +245,21 @@ class LocalOperation final : public Operation {
   }
 
   [[nodiscard]] bool progress(bool mayBlock) override {
-    const Deadline deadline(timeout_);
+    Operation* const self = this;
     std::unique_lock lock(state_->mutex);
-    bool isTooLate = false;
-    for (;;) {
-      if (state_->hasFailed.load(std::memory_order_relaxed)) {
-        withdraw(lock);
-        throw state_->errorFor(rank_);
-      }
-      if (takeAllOffers(lock)) {
-        isTooLate = false;
-        continue;
-      }
-      if (state_->hasFailed.load(std::memory_order_relaxed)) continue;
-      if (isComplete()) {
-        std::erase(own(), this);
-        return true;
-      }
-      if (failOnLostPeer() || (isTooLate && failOnTimeout())) continue;
-      if (!mayBlock) return false;
-      std::condition_variable& wakeUp = state_->wakeUps[static_cast<std::size_t>(rank_)];
-      if (deadline.isNever() || isTooLate) {
-        isTooLate = false;
-        wakeUp.wait(lock);
-      } else {
-        isTooLate = wakeUp.wait_until(lock, deadline.at()) == std::cv_status::timeout;
-      }
+    if (makeProgress(lock, {&self, 1}, mayBlock)) return true;
+    if (state_->hasFailed.load(std::memory_order_relaxed)) {
+      withdraw(lock);
+      throw state_->errorFor(rank_);
     }
+    return false;
+  }
+
+  [[nodiscard]] std::size_t progressAny(std::span<Operation* const> operations) override {
+    std::unique_lock lock(state_->mutex);
+    const std::optional<std::size_t> place = makeProgress(lock, operations, true);
+    if (!place) throw state_->errorFor(rank_);
+    return *place;
   }
 
   void cancel() noexcept override {
@@ -253,6 +277,79 @@ class LocalOperation final : public Operation {
  private:
   using Ready = std::pair<Expected*, Post*>;
 
+  static LocalOperation& localOf(Operation* operation) {
+    return *static_cast<LocalOperation*>(operation);
+  }
+
+  /// Returns the place of the first of `operations`, of this rank, that is complete, which is in
+  /// flight no more. None when the world has failed or, unless it may block, when none is complete.
+  std::optional<std::size_t> makeProgress(std::unique_lock<std::mutex>& lock,
+                                          std::span<Operation* const> operations, bool mayBlock) {
+    const Deadline deadline(timeout_);
+    bool isTooLate = false;
+    for (;;) {
+      if (state_->hasFailed.load(std::memory_order_relaxed)) return std::nullopt;
+      if (takeAllOffers(lock)) {
+        isTooLate = false;
+        continue;
+      }
+      if (state_->hasFailed.load(std::memory_order_relaxed)) continue;
+      for (std::size_t place = 0; place < operations.size(); ++place) {
+        LocalOperation& operation = localOf(operations[place]);
+        if (!operation.isComplete()) continue;
+        std::erase(own(), &operation);
+        return place;
+      }
+      if (failOnLostPeers(operations) || (isTooLate && failOnTimeouts(operations))) continue;
+      if (!mayBlock) return std::nullopt;
+      isTooLate = waitForWakeUp(lock, isTooLate ? Deadline() : deadline, nextArrivalUs());
+    }
+  }
+
+  /// Sleeps until this rank is woken, the deadline has passed, which is what it returns, or
+  /// `arrivalUs`.
+  bool waitForWakeUp(std::unique_lock<std::mutex>& lock, const Deadline& deadline,
+                     std::optional<std::int64_t> arrivalUs) const {
+    std::condition_variable& wakeUp = state_->wakeUps[static_cast<std::size_t>(rank_)];
+    if (arrivalUs) {
+      const std::chrono::steady_clock::time_point arrival{std::chrono::microseconds(*arrivalUs)};
+      if (deadline.isNever() || arrival < deadline.at()) {
+        wakeUp.wait_until(lock, arrival);
+        return false;
+      }
+    }
+    if (deadline.isNever()) {
+      wakeUp.wait(lock);
+      return false;
+    }
+    return wakeUp.wait_until(lock, deadline.at()) == std::cv_status::timeout;
+  }
+
+  /// When the next message that is on its way to this rank arrives, if one is: on paced links only.
+  [[nodiscard]] std::optional<std::int64_t> nextArrivalUs() const {
+    std::optional<std::int64_t> next;
+    if (!state_->links.arePaced()) return next;
+    for (const LocalOperation* operation : own()) {
+      for (const Expected& expected : operation->expected_) {
+        if (expected.isDone) continue;
+        const Post* post =
+            state_->lane(laneOf(operation->kind_), expected.sender, rank_).find(expected.sequence);
+        if (post == nullptr) continue;
+        next = next ? std::min(*next, post->arrivesAtUs) : post->arrivesAtUs;
+      }
+    }
+    return next;
+  }
+
+  static bool failOnLostPeers(std::span<Operation* const> operations) {
+    return std::any_of(operations.begin(), operations.end(),
+                       [](Operation* operation) { return localOf(operation).failOnLostPeer(); });
+  }
+  static bool failOnTimeouts(std::span<Operation* const> operations) {
+    return std::any_of(operations.begin(), operations.end(),
+                       [](Operation* operation) { return localOf(operation).failOnTimeout(); });
+  }
+
   /// The operations that this rank has in flight.
   [[nodiscard]] std::vector<LocalOperation*>& own() const {
     return state_->inFlight[static_cast<std::size_t>(rank_)];
@@ -261,10 +358,11 @@ class LocalOperation final : public Operation {
   /// Copies what has been offered to any operation of this rank. Returns whether there was
   /// something.
   bool takeAllOffers(std::unique_lock<std::mutex>& lock) {
+    const std::int64_t timeUs = state_->links.arePaced() ? nowUs() : 0;
     bool hasCopied = false;
     // Only this rank's thread changes the list, so it stays the same while the lock is released.
     for (LocalOperation* operation : own()) {
-      operation->takeOffers();
+      operation->takeOffers(timeUs);
       if (operation->ready_.empty()) continue;
       operation->copyReady(lock);
       hasCopied = true;
@@ -274,12 +372,12 @@ class LocalOperation final : public Operation {
 
   /// Moves the offers that match what is expected to ready_; fails the world on one that does not
   /// fit.
-  void takeOffers() {
+  void takeOffers(std::int64_t timeUs) {
     for (Expected& expected : expected_) {
       if (expected.isDone) continue;
       Lane& lane = state_->lane(laneOf(kind_), expected.sender, rank_);
       Post* post = lane.find(expected.sequence);
-      if (post == nullptr) continue;
+      if (post == nullptr || post->arrivesAtUs > timeUs) continue;
       if (post->kind != kind_ || post->bytes != expected.bytes) {
         // What fits is copied first, so that nobody waits for a copy that never comes.
         if (ready_.empty()) failOnMismatch(*post, expected);
@@ -511,7 +609,7 @@ class LocalTransport final : public Transport {
 LocalWorld::LocalWorld(int rankCount, const LocalWorldOptions& options) : options_(options) {
   expects(rankCount >= 1 && rankCount <= kMaxRanks, "a local world of ", rankCount, " ranks; 1 to ",
           kMaxRanks, " are possible");
-  state_ = std::make_shared<LocalState>(rankCount);
+  state_ = std::make_shared<LocalState>(rankCount, options.linkBytesPerSecond);
 }
 
 int LocalWorld::rankCount() const noexcept { return state_->rankCount; }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -17,6 +18,13 @@ namespace zipccl::transport {
 struct LocalWorldOptions {
   /// The timeout that each rank's transport starts with; settings().timeout where absent.
   std::optional<std::chrono::milliseconds> timeout;
+
+  /// Bytes a second of the emulated link of each rank, in each direction; 0: none, data moves as
+  /// fast as memory allows. A message of data then arrives once it has passed the sender's link
+  /// after all that was sent before it, and the receiver's after all that came before it. Links
+  /// carry data whether or not the rank is inside a call; only the copy at the end needs the
+  /// receiver.
+  std::uint64_t linkBytesPerSecond = 0;
 };
 
 class LocalState;

@@ -18,6 +18,8 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -124,6 +126,7 @@ class MpiOperation final : public Operation {
       : transport_(transport), kind_(kind), timeout_(timeout) {}
 
   [[nodiscard]] bool progress(bool mayBlock) override;
+  [[nodiscard]] std::size_t progressAny(std::span<Operation* const> operations) override;
   void cancel() noexcept override;
 
   void reserve(std::size_t partCount) { parts_.reserve(partCount); }
@@ -142,6 +145,16 @@ class MpiOperation final : public Operation {
   std::size_t openSelfCount = 0;
 
  private:
+  static MpiOperation& mpiOf(Operation* operation) {
+    return *static_cast<MpiOperation*>(operation);
+  }
+
+  /// Returns the place of the first of `operations` that is complete. None when the transport has
+  /// failed or, unless it may block, when none is complete.
+  std::optional<std::size_t> makeProgress(std::span<Operation* const> operations, bool mayBlock);
+  /// Fails the transport on a failure elsewhere, a lost peer, or when the time is up.
+  void lookForTrouble(std::span<Operation* const> operations, const Deadline& deadline);
+
   /// Tests all parts; throws nothing, but fails the transport on an error. Returns whether a part
   /// has ended.
   bool testParts();
@@ -170,6 +183,7 @@ class MpiTransport final : public Transport {
   ~MpiTransport() override;
 
   [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
+  [[nodiscard]] bool allowsConcurrency() const noexcept override { return false; }
 
   [[nodiscard]] bool hasFailed() const noexcept override {
     return hasFailed_.load(std::memory_order_acquire);
@@ -207,8 +221,15 @@ class MpiTransport final : public Transport {
   /// Fails the transport if a rank that left is still needed for `operation`.
   void checkForLostPeers(const MpiOperation& operation) noexcept;
 
-  /// Fails the transport because `operation` took too long, naming the ranks it waits for.
-  void failOnTimeout(const MpiOperation& operation);
+  /// Fails the transport because all of `operations`, not none, took too long, naming the ranks
+  /// they wait for.
+  void failOnTimeout(std::span<Operation* const> operations);
+
+  /// Until when operations in flight may end after a failure: all of them together.
+  [[nodiscard]] const Deadline& drainDeadline() noexcept {
+    if (!drainDeadline_) drainDeadline_.emplace(kDrainTime);
+    return *drainDeadline_;
+  }
 
   void dropSelfMessages(const MpiOperation* operation) noexcept;
 
@@ -277,6 +298,7 @@ class MpiTransport final : public Transport {
   std::atomic<bool> hasFailed_ = false;
   std::atomic<bool> mustSpread_ = false;
   std::atomic<bool> mayStillTouchBuffers_ = false;
+  std::optional<Deadline> drainDeadline_;
 };
 
 bool MpiOperation::isComplete() const {
@@ -325,31 +347,53 @@ bool MpiOperation::testParts() {
 }
 
 bool MpiOperation::progress(bool mayBlock) {
+  Operation* const self = this;
+  if (makeProgress({&self, 1}, mayBlock)) return true;
+  if (!transport_.hasFailed()) return false;
+  abandon();
+  throw transport_.stickyError();
+}
+
+std::size_t MpiOperation::progressAny(std::span<Operation* const> operations) {
+  const std::optional<std::size_t> place = makeProgress(operations, true);
+  if (!place) throw transport_.stickyError();
+  return *place;
+}
+
+std::optional<std::size_t> MpiOperation::makeProgress(std::span<Operation* const> operations,
+                                                      bool mayBlock) {
   const Deadline deadline(timeout_);
   Pause pause;
   for (;;) {
     if (transport_.hasFailed()) {
       transport_.spreadFailure();
-      abandon();
-      throw transport_.stickyError();
+      return std::nullopt;
     }
-    const bool hasEnded = testParts();
+    bool hasEnded = false;
+    for (std::size_t place = 0; place < operations.size(); ++place) {
+      MpiOperation& operation = mpiOf(operations[place]);
+      hasEnded = operation.testParts() || hasEnded;
+      if (!transport_.hasFailed() && operation.isComplete()) return place;
+    }
     if (transport_.hasFailed()) continue;
-    if (isComplete()) return true;
     if (hasEnded) pause.reset();
     if (!mayBlock || pause.isDue()) {
-      transport_.takeNotices();
+      lookForTrouble(operations, mayBlock ? deadline : Deadline());
       if (transport_.hasFailed()) continue;
-      transport_.checkForLostPeers(*this);
-      if (transport_.hasFailed()) continue;
-      if (!mayBlock) return false;
-      if (deadline.hasPassed()) {
-        transport_.failOnTimeout(*this);
-        continue;
-      }
+      if (!mayBlock) return std::nullopt;
     }
     pause();
   }
+}
+
+void MpiOperation::lookForTrouble(std::span<Operation* const> operations,
+                                  const Deadline& deadline) {
+  transport_.takeNotices();
+  for (Operation* operation : operations) {
+    if (transport_.hasFailed()) return;
+    transport_.checkForLostPeers(mpiOf(operation));
+  }
+  if (!transport_.hasFailed() && deadline.hasPassed()) transport_.failOnTimeout(operations);
 }
 
 void MpiOperation::abandon() noexcept {
@@ -360,7 +404,7 @@ void MpiOperation::abandon() noexcept {
       transport_.mpi().cancelRequest(&part.request);
     }
   }
-  const Deadline deadline(kDrainTime);
+  const Deadline& deadline = transport_.drainDeadline();
   Pause pause;
   for (;;) {
     bool isAllDone = true;
@@ -614,14 +658,20 @@ std::vector<int> MpiTransport::ranksNotIn(const MpiOperation& operation) {
   return absent;
 }
 
-void MpiTransport::failOnTimeout(const MpiOperation& operation) {
+void MpiTransport::failOnTimeout(std::span<Operation* const> operations) {
   std::vector<int> senders;
   std::vector<int> receivers;
-  for (const Part& part : operation.parts()) {
-    if (part.isDone) continue;
-    if (part.kind == PartKind::kReceive) senders.push_back(part.peer);
-    if (part.kind == PartKind::kSend) receivers.push_back(part.peer);
+  std::size_t openSelfCount = 0;
+  for (Operation* each : operations) {
+    const auto& operation = *static_cast<MpiOperation*>(each);
+    openSelfCount += operation.openSelfCount;
+    for (const Part& part : operation.parts()) {
+      if (part.isDone) continue;
+      if (part.kind == PartKind::kReceive) senders.push_back(part.peer);
+      if (part.kind == PartKind::kSend) receivers.push_back(part.peer);
+    }
   }
+  const auto& operation = *static_cast<MpiOperation*>(operations.front());
   const std::vector<int> absent = ranksNotIn(operation);
   if (hasFailed()) return;
   std::string message = concat(kindName(operation.kind()), ": rank ", rank(), " of ", rankCount(),
@@ -631,7 +681,7 @@ void MpiTransport::failOnTimeout(const MpiOperation& operation) {
     message +=
         concat(senders.empty() ? "" : " and", " for ", listRanks(receivers), " to take its data");
   }
-  if (operation.openSelfCount != 0) message += " for a message to itself without its other end";
+  if (openSelfCount != 0) message += " for a message to itself without its other end";
   if (!absent.empty()) {
     message += concat("; ", listRanks(absent), absent.size() == 1 ? " is" : " are",
                       operation.kind() == CallKind::kExchange ? " in no call" : " not in it");

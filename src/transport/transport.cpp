@@ -157,6 +157,20 @@ void Transport::wait(Request& request) {
   invariant(isComplete, "a blocking wait returned before its operation was complete");
 }
 
+std::size_t Transport::waitAny(std::span<Request> requests) {
+  waited_.clear();
+  waitedPlaces_.clear();
+  for (std::size_t place = 0; place < requests.size(); ++place) {
+    if (!requests[place].isActive()) continue;
+    waited_.push_back(requests[place].operation_.get());
+    waitedPlaces_.push_back(place);
+  }
+  if (waited_.empty()) return requests.size();
+  const std::size_t place = waitedPlaces_[waited_.front()->progressAny(waited_)];
+  requests[place].operation_.reset();
+  return place;
+}
+
 bool Transport::test(Request& request) {
   if (!request.isActive()) return true;
   std::unique_ptr<Operation> operation = std::move(request.operation_);

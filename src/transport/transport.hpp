@@ -25,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -82,6 +83,11 @@ class Operation {
   /// Throws Error when the transport has failed; then no buffer of the operation is touched any
   /// more.
   [[nodiscard]] virtual bool progress(bool mayBlock) = 0;
+
+  /// Blocks until one of `operations`, all of this operation's transport and this one among them,
+  /// is complete, and returns its place. Throws Error when the transport has failed; then buffers
+  /// are touched until the operations are cancelled.
+  [[nodiscard]] virtual std::size_t progressAny(std::span<Operation* const> operations) = 0;
 
   /// Gives the operation up: aborts the transport and returns once no buffer is touched any more.
   virtual void cancel() noexcept = 0;
@@ -152,6 +158,9 @@ class Transport {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   [[nodiscard]] virtual MemoryKind memoryKind() const noexcept { return MemoryKind::kHost; }
 
+  /// Whether transports of this kind may be used by several threads at once, each its own.
+  [[nodiscard]] virtual bool allowsConcurrency() const noexcept { return true; }
+
   /// How long a call may wait for other ranks before it fails with kRemoteError; zero is for ever.
   /// It covers one wait, and starts anew in the next. The default is settings().timeout.
   void setTimeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
@@ -183,6 +192,11 @@ class Transport {
   /// Blocks until `request` is complete and makes it inactive; an inactive one is complete. After
   /// an error it is inactive too.
   void wait(Request& request);
+
+  /// Blocks until one of the active `requests`, all of this transport, is complete, and makes that
+  /// one inactive. Returns its place; at once, with requests.size(), where none is active. After an
+  /// error all are still active and their buffers in use until they are destroyed.
+  std::size_t waitAny(std::span<Request> requests);
 
   /// Makes progress without blocking. Returns true, and makes `request` inactive, when it is
   /// complete.
@@ -252,6 +266,8 @@ class Transport {
   int rankCount_;
   std::chrono::milliseconds timeout_;
   TransportStatistics statistics_;
+  std::vector<Operation*> waited_;  ///< of the last waitAny(), kept so that it allocates nothing
+  std::vector<std::size_t> waitedPlaces_;
 };
 
 }  // namespace zipccl::transport

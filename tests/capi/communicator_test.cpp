@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <zipccl/zipccl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -192,6 +193,192 @@ void expectError(zipcclResult_t result, zipcclResult_t expected, zipcclComm_t co
   if (comm != nullptr) {
     EXPECT_EQ(zipcclGetLastError(comm), words);
   }
+}
+
+/// What rank `from` has for rank `to`, made of its shard.
+std::vector<std::uint16_t> partOf(std::vector<std::uint16_t> shard, std::size_t to) {
+  for (std::uint16_t& element : shard) element = static_cast<std::uint16_t>(element + to);
+  return shard;
+}
+
+TEST_F(CApi, AllToAllBothWays) {
+  const Comms comms(3);
+  comms.onAllRanks([&](std::size_t rank) {
+    std::vector<std::uint16_t> send;
+    std::vector<std::uint16_t> expected;
+    for (std::size_t peer = 0; peer < 3; ++peer) {
+      const std::vector<std::uint16_t> mine = partOf(shardOf(rank), peer);
+      const std::vector<std::uint16_t> theirs = partOf(shardOf(peer), rank);
+      send.insert(send.end(), mine.begin(), mine.end());
+      expected.insert(expected.end(), theirs.begin(), theirs.end());
+    }
+    std::vector<std::uint16_t> received(send.size(), 0xAAAA);
+    EXPECT_EQ(
+        zipcclAlltoAll(send.data(), received.data(), kCount, zipcclBfloat16, comms[rank], nullptr),
+        zipcclSuccess)
+        << zipcclGetLastError(comms[rank]);
+    EXPECT_EQ(received, expected) << "rank " << rank;
+
+    // Parts of rank + 1 times a thousand elements, from where each rank's part begins.
+    const std::size_t most = 3 * 1000;
+    std::size_t sendCounts[3];
+    std::size_t receiveCounts[3];
+    std::size_t offsets[3];
+    std::vector<std::uint16_t> expectedv(3 * kCount, 0xAAAA);
+    for (std::size_t peer = 0; peer < 3; ++peer) {
+      sendCounts[peer] = (rank + 1) * 1000;
+      receiveCounts[peer] = (peer + 1) * 1000;
+      offsets[peer] = peer * kCount;
+      std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(offsets[peer]),
+                  receiveCounts[peer],
+                  expectedv.begin() + static_cast<std::ptrdiff_t>(offsets[peer]));
+      ASSERT_LE(receiveCounts[peer], most);
+    }
+    std::vector<std::uint16_t> receivedv(3 * kCount, 0xAAAA);
+    EXPECT_EQ(zipcclAlltoAllv(send.data(), sendCounts, offsets, receivedv.data(), receiveCounts,
+                              offsets, zipcclBfloat16, comms[rank], nullptr),
+              zipcclSuccess)
+        << zipcclGetLastError(comms[rank]);
+    EXPECT_EQ(receivedv, expectedv) << "rank " << rank;
+    EXPECT_EQ(statsOf(comms[rank]).stagedCalls, 2U);
+  });
+}
+
+TEST_F(CApi, ReductionsOfSmallNumbersAreExact) {
+  // Sums of a few small integers are numbers of bf16, so any order gives them.
+  const auto bits = [](int value) {
+    const auto number = static_cast<float>(value);
+    std::uint32_t word = 0;
+    std::memcpy(&word, &number, sizeof(word));
+    return static_cast<std::uint16_t>(word >> 16);
+  };
+  const Comms comms(4);
+  comms.onAllRanks([&](std::size_t rank) {
+    zipcclComm_t comm = comms[rank];
+    const int own = static_cast<int>(rank);
+    std::vector<std::uint16_t> send(4 * kCount);
+    for (std::size_t i = 0; i < send.size(); ++i) send[i] = bits(own + static_cast<int>(i % 7));
+    const auto expected = [&](std::size_t i, int times) {
+      return bits(times * (6 + 4 * static_cast<int>(i % 7)));
+    };
+    std::vector<std::uint16_t> received(send.size(), 0xAAAA);
+    EXPECT_EQ(zipcclAllReduce(send.data(), received.data(), send.size(), zipcclBfloat16, zipcclSum,
+                              comm, nullptr),
+              zipcclSuccess)
+        << zipcclGetLastError(comm);
+    for (std::size_t i = 0; i < received.size(); ++i) ASSERT_EQ(received[i], expected(i, 1));
+
+    std::uint16_t two = bits(2);
+    zipcclRedOp_t doubled = zipcclSum;
+    ASSERT_EQ(
+        zipcclRedOpCreatePreMulSum(&doubled, &two, zipcclBfloat16, zipcclScalarHostImmediate, comm),
+        zipcclSuccess);
+    EXPECT_EQ(zipcclReduceScatter(send.data(), received.data(), kCount, zipcclBfloat16, doubled,
+                                  comm, nullptr),
+              zipcclSuccess)
+        << zipcclGetLastError(comm);
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(received[i], expected(rank * kCount + i, 2));
+    EXPECT_EQ(zipcclReduceScatter(send.data(), received.data(), kCount, zipcclFloat32, doubled,
+                                  comm, nullptr),
+              zipcclInvalidArgument)
+        << "made for another datatype";
+    EXPECT_EQ(zipcclRedOpDestroy(doubled, comm), zipcclSuccess);
+    EXPECT_EQ(zipcclRedOpDestroy(doubled, comm), zipcclInvalidArgument);
+    EXPECT_EQ(zipcclRedOpDestroy(zipcclSum, comm), zipcclInvalidArgument);
+    EXPECT_EQ(zipcclAllReduce(send.data(), received.data(), kCount, zipcclBfloat16, doubled, comm,
+                              nullptr),
+              zipcclInvalidArgument);
+    EXPECT_EQ(zipcclRedOpCreatePreMulSum(&doubled, &two, zipcclBfloat16, zipcclScalarDevice, comm),
+              zipcclInvalidArgument);
+    EXPECT_EQ(statsOf(comm).stagedCalls, 2U);
+  });
+}
+
+TEST_F(CApi, BroadcastGatherAndScatter) {
+  const Comms comms(3);
+  constexpr int kRoot = 1;
+  std::vector<std::uint16_t> all;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const std::vector<std::uint16_t> shard = shardOf(rank);
+    all.insert(all.end(), shard.begin(), shard.end());
+  }
+  comms.onAllRanks([&](std::size_t rank) {
+    zipcclComm_t comm = comms[rank];
+    const bool isRoot = rank == kRoot;
+    const std::vector<std::uint16_t> own = shardOf(rank);
+    std::vector<std::uint16_t> received(kCount, 0xAAAA);
+    EXPECT_EQ(zipcclBroadcast(isRoot ? own.data() : nullptr, received.data(), kCount,
+                              zipcclBfloat16, kRoot, comm, nullptr),
+              zipcclSuccess)
+        << zipcclGetLastError(comm);
+    EXPECT_EQ(received, shardOf(kRoot));
+    std::vector<std::uint16_t> gathered(isRoot ? 3 * kCount : 0, 0xAAAA);
+    EXPECT_EQ(zipcclGather(own.data(), isRoot ? gathered.data() : nullptr, kCount, zipcclBfloat16,
+                           kRoot, comm, nullptr),
+              zipcclSuccess)
+        << zipcclGetLastError(comm);
+    if (isRoot) {
+      EXPECT_EQ(gathered, all);
+    }
+    EXPECT_EQ(zipcclScatter(isRoot ? all.data() : nullptr, received.data(), kCount, zipcclBfloat16,
+                            kRoot, comm, nullptr),
+              zipcclSuccess)
+        << zipcclGetLastError(comm);
+    EXPECT_EQ(received, own);
+    EXPECT_EQ(statsOf(comm).stagedCalls, 3U);
+  });
+}
+
+TEST_F(CApi, AGroupLetsOneThreadDriveAllRanks) {
+  const Comms comms(3);
+  std::vector<std::vector<std::uint16_t>> shards;
+  std::vector<std::vector<std::uint16_t>> gathered(3);
+  std::vector<std::vector<std::uint16_t>> passed(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) shards.push_back(shardOf(rank));
+  ASSERT_EQ(zipcclGroupStart(), zipcclSuccess);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    gathered[rank].assign(3 * kCount, 0xAAAA);
+    passed[rank].assign(kCount, 0xAAAA);
+    const int right = static_cast<int>((rank + 1) % 3);
+    const int left = static_cast<int>((rank + 2) % 3);
+    ASSERT_EQ(zipcclGroupStart(), zipcclSuccess) << "groups nest";
+    EXPECT_EQ(zipcclRecv(passed[rank].data(), kCount, zipcclBfloat16, left, comms[rank], nullptr),
+              zipcclSuccess);
+    EXPECT_EQ(zipcclAllGather(shards[rank].data(), gathered[rank].data(), kCount, zipcclBfloat16,
+                              comms[rank], nullptr),
+              zipcclSuccess);
+    EXPECT_EQ(zipcclSend(shards[rank].data(), kCount, zipcclBfloat16, right, comms[rank], nullptr),
+              zipcclSuccess);
+    ASSERT_EQ(zipcclGroupEnd(), zipcclSuccess);
+    EXPECT_EQ(passed[rank][0], 0xAAAA) << "nothing is done before the outermost end";
+  }
+  ASSERT_EQ(zipcclGroupEnd(), zipcclSuccess) << zipcclGetLastError(nullptr);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(passed[rank], shards[(rank + 2) % 3]) << "rank " << rank;
+    for (std::size_t peer = 0; peer < 3; ++peer) {
+      EXPECT_TRUE(std::equal(shards[peer].begin(), shards[peer].end(),
+                             gathered[rank].begin() + static_cast<std::ptrdiff_t>(peer * kCount)));
+    }
+    EXPECT_EQ(statsOf(comms[rank]).stagedCalls, 2U);
+  }
+}
+
+TEST_F(CApi, AGroupWithAFailedCallDoesNothing) {
+  const Comms comms(2);
+  std::vector<std::uint16_t> buffer(100, 0xAAAA);
+  ASSERT_EQ(zipcclGroupStart(), zipcclSuccess);
+  EXPECT_EQ(zipcclRecv(buffer.data(), 100, zipcclBfloat16, 1, comms[0], nullptr), zipcclSuccess);
+  EXPECT_EQ(zipcclSend(buffer.data(), 100, zipcclBfloat16, 7, comms[0], nullptr),
+            zipcclInvalidArgument);
+  expectError(zipcclGroupEnd(), zipcclInvalidArgument, nullptr,
+              "zipcclGroupEnd: nothing of the group was done: peer is 7 in a communicator of 2 "
+              "ranks");
+  zipcclResult_t asyncError = zipcclInternalError;
+  EXPECT_EQ(zipcclCommGetAsyncError(comms[0], &asyncError), zipcclSuccess);
+  EXPECT_EQ(asyncError, zipcclSuccess);
+  expectError(zipcclGroupEnd(), zipcclInvalidUsage, nullptr,
+              "zipcclGroupEnd: there is no zipcclGroupStart that this would end");
+  checkAllGather(comms);
 }
 
 TEST_F(CApi, WrongArgumentsAreNamed) {

@@ -106,6 +106,13 @@ TEST(Config, RejectsWhatItDoesNotKnowAndSaysWhy) {
   EXPECT_EQ(rejected([](C& c) { c.timeoutMs = 31'536'000'000; }), "accepted") << "a year";
   EXPECT_EQ(rejected([](C& c) { c.timeoutMs = 31'536'000'001; }),
             "config.timeoutMs is 31536000001; at most 31536000000 is accepted; 0 is forever");
+  zipcclConfig_t link = ZIPCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(emulatedLink(nullptr), 0U);
+  EXPECT_EQ(emulatedLink(&link), 0U);
+  link.emulatedLinkBytesPerSecond = 250'000'000;
+  EXPECT_EQ(emulatedLink(&link), 250'000'000U);
+  link.emulatedLinkBytesPerSecond = -1;
+  EXPECT_THROW(static_cast<void>(emulatedLink(&link)), Error);
   EXPECT_EQ(rejected([](C& c) { c.magic = 0; }).substr(0, 17), "config.magic is 0");
   EXPECT_EQ(rejected([](C& c) { c.size = 0; }).substr(0, 16), "config.size is 0");
   EXPECT_EQ(rejected([](C& c) { c.size = sizeof(C) + 8; }).substr(0, 15), "config.size is ");

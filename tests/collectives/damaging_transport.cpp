@@ -4,6 +4,7 @@
 
 #include "damaging_transport.hpp"
 
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,10 @@ using transport::Transport;
 class DamagingTransport final : public Transport {
  public:
   DamagingTransport(std::unique_ptr<Transport> inner, const Damage& damage)
-      : Transport(inner->rank(), inner->rankCount()), inner_(std::move(inner)), damage_(damage) {}
+      : Transport(inner->rank(), inner->rankCount()),
+        inner_(std::move(inner)),
+        damage_(damage),
+        messages_(static_cast<std::size_t>(rankCount())) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return inner_->name(); }
   [[nodiscard]] bool hasFailed() const noexcept override { return inner_->hasFailed(); }
@@ -50,7 +54,16 @@ class DamagingTransport final : public Transport {
   [[nodiscard]] Request doStartExchange(std::span<const SendMessage> sends,
                                         std::span<const ReceiveMessage> receives,
                                         StreamHandle stream) override {
-    return withTimeout().startExchange(sends, receives, stream);
+    std::vector<SendMessage> changed(sends.begin(), sends.end());
+    for (SendMessage& message : changed) {
+      if (!damage_.onMessage) break;
+      const auto* from = static_cast<const std::byte*>(message.data);
+      std::vector<std::byte>& copy = kept_.emplace_back(from, from + message.bytes);
+      int& index = messages_[static_cast<std::size_t>(message.peer)];
+      damage_.onMessage(rank(), message.peer, index++, copy);
+      message.data = copy.data();
+    }
+    return withTimeout().startExchange(changed, receives, stream);
   }
 
   void doBarrier() override {
@@ -71,9 +84,11 @@ class DamagingTransport final : public Transport {
     return *inner_;
   }
 
+  std::deque<std::vector<std::byte>> kept_;  ///< what is sent in exchanges, to the end
   std::unique_ptr<Transport> inner_;
   Damage damage_;
   int allGathers_ = 0;
+  std::vector<int> messages_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace zipccl::collectives::testing {
 
-/// What happens to the data of all-gather number 0, 1, ... of one rank.
+/// What happens to the data of operations number 0, 1, ... of one rank.
 struct Damage {
   /// Changes what this rank sends; all ranks get the changed bytes.
   std::function<void(int rank, int index, std::span<std::byte> sent)> onSend;
@@ -22,6 +22,8 @@ struct Damage {
       onReceive;
   /// Sees barriers.
   std::function<void(int rank)> onBarrier = {};
+  /// Changes message number `index` of those that this rank sends to `peer` in exchanges.
+  std::function<void(int rank, int peer, int index, std::span<std::byte> sent)> onMessage = {};
 };
 
 [[nodiscard]] std::unique_ptr<transport::Transport> damage(

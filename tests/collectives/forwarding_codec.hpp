@@ -35,6 +35,19 @@ class ForwardingCodec : public FrameCodec {
               transport::StreamHandle stream) override {
     inner_->decode(expected, frame, output, status, stream);
   }
+  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(const codec::FrameSpec& spec) const override {
+    return inner_->reduceWorkspaceBytes(spec);
+  }
+  void decodeReduce(const codec::FrameSpec& expected, std::span<const Addend> addends, float factor,
+                    void* output, std::span<std::byte> workspace,
+                    std::span<codec::DecodeStatus> statuses,
+                    transport::StreamHandle stream) override {
+    inner_->decodeReduce(expected, addends, factor, output, workspace, statuses, stream);
+  }
+  void reduce(Datatype datatype, const Reduction& reduction, std::span<const void* const> addends,
+              std::uint64_t elementCount, void* output, transport::StreamHandle stream) override {
+    inner_->reduce(datatype, reduction, addends, elementCount, output, stream);
+  }
   void finish(transport::StreamHandle stream) override { inner_->finish(stream); }
   void copy(void* to, const void* from, std::uint64_t bytes,
             transport::StreamHandle stream) override {

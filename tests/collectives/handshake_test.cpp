@@ -59,6 +59,8 @@ TEST(Differences, AreSeenInEveryFieldThatMatters) {
             "the format version is 1 on rank 0, 9 on rank 1");
   EXPECT_EQ(differs([](R& r) { r.strategy = 77; }),
             "strategy is staged on rank 0, number 77 on rank 1");
+  EXPECT_EQ(differs([](R& r) { r.reduce = static_cast<std::uint32_t>(ReduceMode::kOff); }),
+            "the mode of reductions is auto on rank 0, off on rank 1");
   EXPECT_EQ(differs([](R& r) { r.collectives = 1; }),
             "the set of collectives to compress is AllGather,AllReduce,AlltoAll,AlltoAllv,"
             "Broadcast,Gather,ReduceScatter,Scatter,SendRecv on rank 0, AllGather on rank 1");

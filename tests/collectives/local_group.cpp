@@ -31,17 +31,19 @@ RankErrors runRanks(int rankCount, const std::function<void(int)>& body) {
 }
 
 LocalGroup::LocalGroup(int rankCount, const CommunicatorSettings& settings,
-                       const Decorator& decorate)
-    : LocalGroup(std::vector(static_cast<std::size_t>(rankCount), settings), decorate) {}
+                       const Decorator& decorate, const CodecMaker& makeCodec)
+    : LocalGroup(std::vector(static_cast<std::size_t>(rankCount), settings), decorate, makeCodec) {}
 
-LocalGroup::LocalGroup(const std::vector<CommunicatorSettings>& settings, const Decorator& decorate)
+LocalGroup::LocalGroup(const std::vector<CommunicatorSettings>& settings, const Decorator& decorate,
+                       const CodecMaker& makeCodec)
     : communicators_(settings.size()) {
   transport::LocalWorld world(rankCount());
   const RankErrors errors = runRanks(rankCount(), [&](int rank) {
     std::unique_ptr<transport::Transport> transport = world.transport(rank);
     if (decorate) transport = decorate(std::move(transport));
     communicators_[static_cast<std::size_t>(rank)] = std::make_unique<Communicator>(
-        std::move(transport), makeHostCodec(), settings[static_cast<std::size_t>(rank)]);
+        std::move(transport), makeCodec ? makeCodec(rank) : makeHostCodec(),
+        settings[static_cast<std::size_t>(rank)]);
   });
   for (const std::optional<Error>& error : errors) {
     if (error) throw *error;

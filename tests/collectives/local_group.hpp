@@ -20,6 +20,9 @@ namespace zipccl::collectives::testing {
 using Decorator =
     std::function<std::unique_ptr<transport::Transport>(std::unique_ptr<transport::Transport>)>;
 
+/// Makes the codec of a rank; the host codec where absent.
+using CodecMaker = std::function<std::unique_ptr<FrameCodec>(int rank)>;
+
 /// The error of each rank, if there was one. Any other exception ends the test program.
 using RankErrors = std::vector<std::optional<Error>>;
 
@@ -29,9 +32,10 @@ RankErrors runRanks(int rankCount, const std::function<void(int)>& body);
 class LocalGroup {
  public:
   /// One communicator for each rank; throws the first error when they cannot be created.
-  LocalGroup(int rankCount, const CommunicatorSettings& settings, const Decorator& decorate = {});
+  LocalGroup(int rankCount, const CommunicatorSettings& settings, const Decorator& decorate = {},
+             const CodecMaker& makeCodec = {});
   explicit LocalGroup(const std::vector<CommunicatorSettings>& settings,
-                      const Decorator& decorate = {});
+                      const Decorator& decorate = {}, const CodecMaker& makeCodec = {});
 
   [[nodiscard]] int rankCount() const noexcept { return static_cast<int>(communicators_.size()); }
   [[nodiscard]] Communicator& operator[](int rank) {

@@ -23,8 +23,8 @@ enum class Content {
   kRandomBits,   ///< raw tiles
   kManyEscapes,  ///< two values of five, in fp16 one, have any exponent: a large dynamic part,
                  ///< tiles still coded
-  kSpecials,   ///< NaNs with payloads, infinities, subnormals, signed zeros, extremes
-  kPatchwork,  ///< runs of all of the above
+  kSpecials,     ///< NaNs with payloads, infinities, subnormals, signed zeros, extremes
+  kPatchwork,    ///< runs of all of the above
 };
 inline constexpr Content kAllContents[] = {
     Content::kGaussian,    Content::kWidened,  Content::kZeros,    Content::kRandomBits,

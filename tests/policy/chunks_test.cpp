@@ -20,19 +20,23 @@ using testing::float32Geometry;
 std::uint64_t largestChunk(const ChunkPlan& plan) { return plan.chunkElements; }
 
 TEST(Chunks, OneWhereEverythingFits) {
-  const ChunkPlan plan = planAllGatherChunks(bfloat16Geometry(), 4, 256U << 20, 1'000'001);
+  const ChunkPlan plan =
+      planChunks(CollectiveKind::kAllGather, bfloat16Geometry(), 4, 256U << 20, 1'000'001);
   EXPECT_EQ(plan, (ChunkPlan{.chunkElements = 1'000'001, .chunkCount = 1}));
 }
 
 TEST(Chunks, NoneForNothing) {
-  EXPECT_EQ(planAllGatherChunks(bfloat16Geometry(), 4, 256U << 20, 0), ChunkPlan{});
+  EXPECT_EQ(planChunks(CollectiveKind::kAllGather, bfloat16Geometry(), 4, 256U << 20, 0),
+            ChunkPlan{});
 }
 
 TEST(Chunks, NoneWhereNotOneGroupFits) {
   const FrameGeometry geometry = bfloat16Geometry();
   const std::uint64_t oneGroupBytes = frameBoundBytes(geometry, geometry.groupElements);
-  EXPECT_EQ(planAllGatherChunks(geometry, 4, 5 * oneGroupBytes - 1, 1'000'000), ChunkPlan{});
-  const ChunkPlan plan = planAllGatherChunks(geometry, 4, 5 * oneGroupBytes, 1'000'000);
+  EXPECT_EQ(planChunks(CollectiveKind::kAllGather, geometry, 4, 5 * oneGroupBytes - 1, 1'000'000),
+            ChunkPlan{});
+  const ChunkPlan plan =
+      planChunks(CollectiveKind::kAllGather, geometry, 4, 5 * oneGroupBytes, 1'000'000);
   EXPECT_EQ(plan.chunkElements, geometry.groupElements);
   EXPECT_EQ(plan.chunkCount, 1'000'000 / geometry.groupElements + 1);
 }
@@ -40,7 +44,7 @@ TEST(Chunks, NoneWhereNotOneGroupFits) {
 TEST(Chunks, FitAFewElementsIntoAScratchBelowOneGroup) {
   const FrameGeometry geometry = bfloat16Geometry();
   const std::uint64_t bytes = 5 * frameBoundBytes(geometry, 1500);
-  EXPECT_EQ(planAllGatherChunks(geometry, 4, bytes, 1500),
+  EXPECT_EQ(planChunks(CollectiveKind::kAllGather, geometry, 4, bytes, 1500),
             (ChunkPlan{.chunkElements = 1500, .chunkCount = 1}));
 }
 
@@ -53,7 +57,8 @@ TEST(Chunks, CoverEveryElementWithinTheScratch) {
     const int rankCount = static_cast<int>(random.between(2, 600));
     const std::uint64_t scratchBytes = random.between(1, std::uint64_t{1} << random.between(1, 30));
     const std::uint64_t count = random.between(1, std::uint64_t{1} << random.between(1, 40));
-    const ChunkPlan plan = planAllGatherChunks(geometry, rankCount, scratchBytes, count);
+    const ChunkPlan plan =
+        planChunks(CollectiveKind::kAllGather, geometry, rankCount, scratchBytes, count);
     if (plan.chunkCount == 0) continue;
     SCOPED_TRACE(::testing::Message()
                  << rankCount << " ranks, " << scratchBytes << " bytes, " << count << " elements");
@@ -66,6 +71,43 @@ TEST(Chunks, CoverEveryElementWithinTheScratch) {
         (static_cast<std::uint64_t>(rankCount) + 1) * frameBoundBytes(geometry, largestChunk(plan)),
         scratchBytes);
   }
+}
+
+TEST(PairChunks, CoverEveryElementWithinTheScratchOnUpTo512Ranks) {
+  const std::uint64_t seed = freshSeed();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  Random random(seed);
+  for (int round = 0; round < 20000; ++round) {
+    const FrameGeometry geometry = random.chance(0.5) ? bfloat16Geometry() : float32Geometry();
+    const int rankCount = static_cast<int>(random.between(2, 512));
+    const std::uint64_t scratchBytes = random.between(1, std::uint64_t{1} << random.between(1, 30));
+    const std::uint64_t count = random.between(1, std::uint64_t{1} << random.between(1, 40));
+    const ChunkPlan plan =
+        planChunks(CollectiveKind::kAlltoAll, geometry, rankCount, scratchBytes, count);
+    if (plan.chunkCount == 0) continue;
+    SCOPED_TRACE(::testing::Message()
+                 << rankCount << " ranks, " << scratchBytes << " bytes, " << count << " elements");
+    ASSERT_LT((plan.chunkCount - 1) * plan.chunkElements, count);
+    ASSERT_GE(plan.chunkCount * plan.chunkElements, count);
+    if (plan.chunkCount > 1) {
+      ASSERT_EQ(plan.chunkElements % geometry.groupElements, 0U);
+    }
+    ASSERT_LE(kFramesOfPair * static_cast<std::uint64_t>(rankCount - 1) *
+                  frameBoundBytes(geometry, largestChunk(plan)),
+              scratchBytes);
+  }
+}
+
+TEST(PairChunks, AreCutForOverlapWhereTheyAreLarge) {
+  const FrameGeometry geometry = bfloat16Geometry();
+  const auto chunks = [&](std::uint64_t bytes) {
+    return planChunks(CollectiveKind::kAlltoAll, geometry, 4, std::uint64_t{1} << 30, bytes / 2)
+        .chunkCount;
+  };
+  EXPECT_EQ(chunks(2 * kOverlapChunkBytes - 2), 1U);
+  EXPECT_EQ(chunks(2 * kOverlapChunkBytes), 2U);
+  EXPECT_EQ(chunks(kOverlapChunks * kOverlapChunkBytes), kOverlapChunks);
+  EXPECT_EQ(chunks(3 * kOverlapChunks * kOverlapChunkBytes), kOverlapChunks);
 }
 
 TEST(Pool, IsTheDefaultBeforeAnythingIsKnown) {

@@ -53,18 +53,17 @@ TEST(StagedUs, AddsEncodeLinkAndDecodeOfEveryChunk) {
   const double encodeUs = 10 + chunkBytes / 2000;
   const double decodeUs = 2 * (10 + chunkBytes / 4000);
   const double wireUs = 100 + (512 + 1024 * (1413 + 36)) / 1000.0;
-  EXPECT_NEAR(stagedAllGatherUs(call, profile, plan, FrameLayout::kNarrow, {}),
+  EXPECT_NEAR(stagedUs(call, profile, plan, FrameLayout::kNarrow, {}),
               2 * (encodeUs + wireUs + decodeUs), 1e-6);
 }
 
 TEST(StagedUs, CountsTheLastChunkByItsOwnSize) {
   const CallFacts call = bfloat16Call(8192 + 1, 2);
   const Profile profile = slowLink();
-  const double both = stagedAllGatherUs(call, profile, {8192, 2}, FrameLayout::kNarrow, {});
+  const double both = stagedUs(call, profile, {8192, 2}, FrameLayout::kNarrow, {});
   const double first =
-      stagedAllGatherUs(bfloat16Call(8192, 2), profile, {8192, 1}, FrameLayout::kNarrow, {});
-  const double last =
-      stagedAllGatherUs(bfloat16Call(1, 2), profile, {1, 1}, FrameLayout::kNarrow, {});
+      stagedUs(bfloat16Call(8192, 2), profile, {8192, 1}, FrameLayout::kNarrow, {});
+  const double last = stagedUs(bfloat16Call(1, 2), profile, {1, 1}, FrameLayout::kNarrow, {});
   EXPECT_DOUBLE_EQ(both, first + last);
 }
 
@@ -91,8 +90,8 @@ TEST_F(CostModelProperty, StagedTimeRisesWithWhatCosts) {
     const std::uint64_t count = random.between(1, std::uint64_t{1} << random.between(1, 34));
     CallFacts call = random.chance(0.5) ? bfloat16Call(count) : float32Call(count);
     call.rankCount = static_cast<int>(random.between(2, 64));
-    const ChunkPlan plan =
-        planAllGatherChunks(call.geometry, call.rankCount, call.settings.maxScratchBytes, count);
+    const ChunkPlan plan = planChunks(CollectiveKind::kAllGather, call.geometry, call.rankCount,
+                                      call.settings.maxScratchBytes, count);
     ASSERT_NE(plan.chunkCount, 0U);
     const ExtraSpace extra{.narrow = random.below(600 * kPerTileUnit),
                            .wide = random.below(600 * kPerTileUnit)};
@@ -101,26 +100,26 @@ TEST_F(CostModelProperty, StagedTimeRisesWithWhatCosts) {
                                    ? FrameLayout::kWide
                                    : FrameLayout::kNarrow;
     const Profile profile = randomProfile(random);
-    const double us = stagedAllGatherUs(call, profile, plan, layout, statistics);
+    const double us = stagedUs(call, profile, plan, layout, statistics);
     const auto isNotLess = [&](double other) { return us <= other * (1 + 1e-12); };
 
     Profile slower = profile;
     slower.encodeGBps *= 0.5;
-    ASSERT_TRUE(isNotLess(stagedAllGatherUs(call, slower, plan, layout, statistics)));
+    ASSERT_TRUE(isNotLess(stagedUs(call, slower, plan, layout, statistics)));
     slower = profile;
     slower.decodeGBps *= 0.5;
-    ASSERT_TRUE(isNotLess(stagedAllGatherUs(call, slower, plan, layout, statistics)));
+    ASSERT_TRUE(isNotLess(stagedUs(call, slower, plan, layout, statistics)));
     slower = profile;
     for (LinkPoint& point : slower.allGather.points) point.elapsedUs *= 2;
-    ASSERT_TRUE(isNotLess(stagedAllGatherUs(call, slower, plan, layout, statistics)));
+    ASSERT_TRUE(isNotLess(stagedUs(call, slower, plan, layout, statistics)));
 
     const ClassStatistics worse =
         afterStaged({}, {.narrow = extra.narrow + 1000, .wide = extra.wide + 1000});
-    ASSERT_TRUE(isNotLess(stagedAllGatherUs(call, profile, plan, layout, worse)));
+    ASSERT_TRUE(isNotLess(stagedUs(call, profile, plan, layout, worse)));
 
     CallFacts wider = call;
     ++wider.rankCount;
-    ASSERT_TRUE(isNotLess(stagedAllGatherUs(wider, profile, plan, layout, statistics)));
+    ASSERT_TRUE(isNotLess(stagedUs(wider, profile, plan, layout, statistics)));
   }
 }
 
@@ -130,9 +129,9 @@ TEST_F(CostModelProperty, StagedTimeRisesWithTheCountOnAnAffineLink) {
     profile.allGather = affineLink(1 + random.uniform() * 100, 0.01 + random.uniform() * 100);
     const auto us = [&](std::uint64_t count) {
       const CallFacts call = bfloat16Call(count, 4);
-      const ChunkPlan plan =
-          planAllGatherChunks(call.geometry, 4, call.settings.maxScratchBytes, count);
-      return stagedAllGatherUs(call, profile, plan, FrameLayout::kNarrow, {});
+      const ChunkPlan plan = planChunks(CollectiveKind::kAllGather, call.geometry, 4,
+                                        call.settings.maxScratchBytes, count);
+      return stagedUs(call, profile, plan, FrameLayout::kNarrow, {});
     };
     // A tile that just became whole is smaller than the tail it was, so compare a tile apart.
     const std::uint64_t count = random.between(1, std::uint64_t{1} << random.between(1, 32));

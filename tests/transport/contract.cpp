@@ -264,6 +264,47 @@ void checkOperationsInFlight(Transport& transport, std::uint64_t seed) {
 }
 
 /// No rank is out of a barrier before the last came in. All ranks share one monotonic clock.
+void checkWaitAny(Transport& transport, std::uint64_t seed) {
+  const int rank = transport.rank();
+  const int rankCount = transport.rankCount();
+  std::vector<Request> none(3);
+  EXPECT_EQ(transport.waitAny(none), none.size());
+
+  // One message to and from each rank, each an operation of its own; every rank starts them in
+  // another order and waits for whichever is complete.
+  constexpr std::size_t kBytes = 100'003;
+  std::vector<std::vector<std::byte>> sent;
+  std::vector<Guarded> received;
+  for (int r = 0; r < rankCount; ++r) {
+    sent.push_back(patternOf(seed, rank, static_cast<std::uint64_t>(r), kBytes));
+    received.emplace_back(kBytes);
+  }
+  std::vector<Request> requests;
+  for (int step = 0; step < rankCount; ++step) {
+    const int to = (rank + step) % rankCount;
+    const SendMessage send{to, sent[index(to)].data(), kBytes};
+    requests.push_back(transport.startExchange({&send, 1}, {}));
+  }
+  for (int r = rankCount - 1; r >= 0; --r) {
+    const ReceiveMessage receive{r, received[index(r)].data(), kBytes};
+    requests.push_back(transport.startExchange({}, {&receive, 1}));
+  }
+  std::size_t completed = 0;
+  while (completed < requests.size()) {
+    const std::size_t place = transport.waitAny(requests);
+    ASSERT_LT(place, requests.size());
+    EXPECT_FALSE(requests[place].isActive());
+    completed = static_cast<std::size_t>(std::count_if(
+        requests.begin(), requests.end(), [](const Request& each) { return !each.isActive(); }));
+  }
+  EXPECT_EQ(transport.waitAny(requests), requests.size());
+  for (int r = 0; r < rankCount; ++r) {
+    EXPECT_TRUE(sameBytes(received[index(r)].span(),
+                          patternOf(seed, r, static_cast<std::uint64_t>(rank), kBytes)));
+    EXPECT_TRUE(received[index(r)].isGuardIntact());
+  }
+}
+
 void checkBarrier(Transport& transport, std::uint64_t seed) {
   Random shared(seed, 17);
   for (int round = 0; round < 4; ++round) {
@@ -418,6 +459,7 @@ constexpr std::array kChecks = {
     ContractCheck{"Ring", checkRing},
     ContractCheck{"MessageOrder", checkMessageOrder},
     ContractCheck{"OperationsInFlight", checkOperationsInFlight},
+    ContractCheck{"WaitAny", checkWaitAny},
     ContractCheck{"Barrier", checkBarrier},
     ContractCheck{"Control", checkControl},
     ContractCheck{"Statistics", checkStatistics},

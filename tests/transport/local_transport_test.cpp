@@ -9,6 +9,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -330,6 +332,103 @@ TEST(LocalTransport, NoBufferIsTouchedAfterAFailure) {
     watchdog.join();
     expectFailure(errors, {}, ErrorCode::kRemoteError, {"aborted: stop"});
   }
+}
+
+TEST(PacedLink, HoldsTheContract) {
+  const std::uint64_t seed = freshSeed();
+  for (const ContractCheck& check : contractChecks()) {
+    SCOPED_TRACE(::testing::Message() << check.name << ", seed " << seed);
+    LocalWorld world(3, {.timeout = 60s, .linkBytesPerSecond = 4'000'000'000});
+    for (const std::optional<Error>& error : runRanks(world, [&](Transport& transport) {
+           check.run(transport, seed);
+           transport.barrier();
+         })) {
+      EXPECT_FALSE(error) << error->what();
+    }
+  }
+}
+
+/// Microseconds that `move` takes on the slowest of `rankCount` ranks whose links carry
+/// `bytesPerSecond`.
+std::int64_t timeOnLink(int rankCount, std::uint64_t bytesPerSecond,
+                        const std::function<void(Transport&)>& move) {
+  LocalWorld world(rankCount, {.timeout = 60s, .linkBytesPerSecond = bytesPerSecond});
+  std::atomic<std::int64_t> slowestUs = 0;
+  const RankErrors errors = runRanks(world, [&](Transport& transport) {
+    transport.barrier();
+    const std::int64_t startUs = nowUs();
+    move(transport);
+    const std::int64_t us = nowUs() - startUs;
+    std::int64_t seen = slowestUs;
+    while (seen < us && !slowestUs.compare_exchange_weak(seen, us)) {
+    }
+  });
+  for (const std::optional<Error>& error : errors) EXPECT_FALSE(error) << error->what();
+  return slowestUs;
+}
+
+TEST(PacedLink, CarriesWhatARankSendsOneAfterTheOther) {
+  constexpr std::size_t kBytes = 500'000;
+  // Two messages from each of three ranks: 10 ms at 100 MB/s.
+  const std::int64_t us = timeOnLink(3, 100'000'000, [](Transport& transport) {
+    std::vector<std::byte> own(kBytes);
+    std::vector<std::byte> all(3 * kBytes);
+    transport.allGather(own.data(), all.data(), kBytes);
+  });
+  EXPECT_GE(us, 9'900);
+  EXPECT_LT(us, 500'000);
+}
+
+TEST(PacedLink, CarriesWhatARankReceivesOneAfterTheOther) {
+  constexpr std::size_t kBytes = 500'000;
+  // From three ranks to one: 15 ms at 100 MB/s, though each sends for 5 ms only.
+  const std::int64_t us = timeOnLink(4, 100'000'000, [](Transport& transport) {
+    std::vector<std::byte> buffer(3 * kBytes);
+    std::vector<SendMessage> sends;
+    std::vector<ReceiveMessage> receives;
+    for (int peer = 1; peer < 4; ++peer) {
+      if (transport.rank() == 0) {
+        receives.push_back(
+            {peer, buffer.data() + static_cast<std::size_t>(peer - 1) * kBytes, kBytes});
+      } else if (peer == transport.rank()) {
+        sends.push_back({0, buffer.data(), kBytes});
+      }
+    }
+    transport.exchange(sends, receives);
+  });
+  EXPECT_GE(us, 14'900);
+}
+
+TEST(PacedLink, CarriesWhileNobodyIsInACall) {
+  constexpr std::size_t kBytes = 300'000;
+  std::atomic<std::int64_t> waitedUs = 0;
+  // 300 ms on the link, in which both ranks do something else for 400 ms.
+  static_cast<void>(timeOnLink(2, 1'000'000, [&](Transport& transport) {
+    std::vector<std::byte> own(kBytes);
+    std::vector<std::byte> all(2 * kBytes);
+    Request request = transport.startAllGather(own.data(), all.data(), kBytes);
+    EXPECT_FALSE(transport.test(request)) << "nothing has passed the link yet";
+    std::this_thread::sleep_for(400ms);
+    const std::int64_t startUs = nowUs();
+    transport.wait(request);
+    if (transport.rank() == 0) waitedUs = nowUs() - startUs;
+  }));
+  EXPECT_LT(waitedUs, 200'000);
+}
+
+TEST(PacedLink, LetsAbortThroughAtOnce) {
+  LocalWorld world(2, {.timeout = 60s, .linkBytesPerSecond = 1000});
+  std::jthread watchdog([&] {
+    std::this_thread::sleep_for(50ms);
+    world.abort("enough");
+  });
+  const std::int64_t startUs = nowUs();
+  const RankErrors errors = runRanks(world, [](Transport& transport) {
+    std::vector<std::byte> all(2'000'000);
+    transport.allGather(all.data() + transport.rank() * 1'000'000, all.data(), 1'000'000);
+  });
+  for (const std::optional<Error>& error : errors) ASSERT_TRUE(error);
+  EXPECT_LT(nowUs() - startUs, 20'000'000) << "the link would take a thousand seconds";
 }
 
 TEST(LocalWorld, HandsOutEachRankOnce) {
