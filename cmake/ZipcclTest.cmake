@@ -17,6 +17,9 @@ add_executable(zipccl_test_header "${PROJECT_BINARY_DIR}/test_header.cpp")
 target_link_libraries(zipccl_test_header PRIVATE zipccl_build_options GTest::gtest)
 target_precompile_headers(zipccl_test_header PRIVATE <gtest/gtest.h>)
 
+# The programs of tests that the thread sanitizer has to watch: those with the label collective or threads.
+add_custom_target(zipccl_threads_tests)
+
 # zipccl_add_test(NAME <name> SOURCES <file>... LABELS <label>...
 #                 [LIBS <target>...] [TIMEOUT <seconds>] [ARGUMENTS <argument>...])
 #
@@ -34,6 +37,9 @@ function(zipccl_add_test)
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE zipccl_build_options ${arg_LIBS} GTest::gtest GTest::gtest_main)
   target_precompile_headers(${arg_NAME} REUSE_FROM zipccl_test_header)
+  if("collective" IN_LIST arg_LABELS OR "threads" IN_LIST arg_LABELS)
+    add_dependencies(zipccl_threads_tests ${arg_NAME})
+  endif()
   list(FILTER arg_SOURCES INCLUDE REGEX "\\.c$")
   set_source_files_properties(${arg_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   gtest_discover_tests(

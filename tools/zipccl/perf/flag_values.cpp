@@ -46,7 +46,7 @@ const CLI::Validator& wholeNumber() {
 CLI::Validator numberFrom(std::uint64_t least, std::uint64_t most) {
   return CLI::Validator(
       [least, most](std::string& text) {
-        const std::string error = wholeNumber()(text);
+        std::string error = wholeNumber()(text);
         if (!error.empty()) return error;
         const std::uint64_t value = std::stoull(text);
         if (value >= least && value <= most) return std::string();
