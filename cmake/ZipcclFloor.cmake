@@ -51,7 +51,8 @@ function(zipccl_add_floor)
   if(arg_SHARED)
     set(target ${arg_SHARED})
     add_library(${target} SHARED ${arg_SOURCES})
-    target_link_libraries(${target} PRIVATE zipccl_build_options ${arg_USES} ${arg_LIBS} ${arg_PUBLIC_LIBS})
+    target_link_libraries(${target} PRIVATE zipccl_build_options zipccl_coverage_options ${arg_USES}
+                                            ${arg_LIBS} ${arg_PUBLIC_LIBS})
     target_include_directories(
       ${target}
       PRIVATE "${floorRoot}"
@@ -62,7 +63,9 @@ function(zipccl_add_floor)
     if(arg_SOURCES)
       set(scope PUBLIC)
       add_library(${target} STATIC ${arg_SOURCES})
-      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:zipccl_build_options> ${arg_LIBS})
+      target_link_libraries(
+        ${target} PRIVATE $<BUILD_INTERFACE:zipccl_build_options> $<BUILD_INTERFACE:zipccl_coverage_options>
+                          ${arg_LIBS})
     else()
       add_library(${target} INTERFACE)
     endif()

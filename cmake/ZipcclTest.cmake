@@ -15,6 +15,7 @@ include(GoogleTest)
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/test_header.cpp" CONTENT "int main() {}\n")
 add_executable(zipccl_test_header "${PROJECT_BINARY_DIR}/test_header.cpp")
 target_link_libraries(zipccl_test_header PRIVATE zipccl_build_options GTest::gtest)
+target_compile_options(zipccl_test_header PRIVATE ${ZIPCCL_TEST_COMPILE_OPTIONS})
 target_precompile_headers(zipccl_test_header PRIVATE <gtest/gtest.h>)
 
 # The programs of tests that the thread sanitizer has to watch: those with the label collective or threads.
@@ -36,6 +37,7 @@ function(zipccl_add_test)
 
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE zipccl_build_options ${arg_LIBS} GTest::gtest GTest::gtest_main)
+  target_compile_options(${arg_NAME} PRIVATE ${ZIPCCL_TEST_COMPILE_OPTIONS})
   target_precompile_headers(${arg_NAME} REUSE_FROM zipccl_test_header)
   if("collective" IN_LIST arg_LABELS OR "threads" IN_LIST arg_LABELS)
     add_dependencies(zipccl_threads_tests ${arg_NAME})
