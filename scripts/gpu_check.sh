@@ -66,7 +66,7 @@ for program in "$tests" "$bench" "$framesBench" "$zipccl" "$faulty"; do
     exit 2
   fi
 done
-export ZIPCCL_DATA_FOLDER=$DATA
+export ZIPCCL_TEST_DATA_FOLDER=$DATA
 
 summary=$out/summary.txt
 : >"$summary"
@@ -158,7 +158,7 @@ tools="memcheck racecheck initcheck synccheck"
 
 sanitize() { # tool
   local log=$out/$1.log
-  ZIPCCL_GPU_TEST_BUFFERS=exact timeout 240 "$sanitizer" --tool "$1" --error-exitcode 86 --print-limit 20 \
+  ZIPCCL_TEST_GPU_BUFFERS=exact timeout 240 "$sanitizer" --tool "$1" --error-exitcode 86 --print-limit 20 \
     "$tests" --gtest_filter="$(filterOf "$1")" >"$log" 2>&1
 }
 
@@ -166,7 +166,7 @@ sanitize() { # tool
 seesPlanted() { # tool test
   local log=$out/$1.log status=0
   printf '\nA planted fault, which the tool must see:\n' >>"$log"
-  ZIPCCL_GPU_TEST_BUFFERS=exact timeout 120 "$sanitizer" --tool "$1" --error-exitcode 86 --print-limit 2 \
+  ZIPCCL_TEST_GPU_BUFFERS=exact timeout 120 "$sanitizer" --tool "$1" --error-exitcode 86 --print-limit 2 \
     "$tests" --gtest_also_run_disabled_tests --gtest_filter="Planted.DISABLED_$2" >>"$log" 2>&1 || status=$?
   [ "$status" = 86 ]
 }

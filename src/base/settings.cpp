@@ -4,6 +4,7 @@
 
 #include "base/settings.hpp"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,9 +29,8 @@ constexpr std::array kLogLevels = {LogLevel::kNone, LogLevel::kVersion, LogLevel
 constexpr std::array kLogSubsystems = {
     LogSubsystem::kInit,      LogSubsystem::kEnv,    LogSubsystem::kColl, LogSubsystem::kCodec,
     LogSubsystem::kTransport, LogSubsystem::kTuning, LogSubsystem::kGpu,  LogSubsystem::kShim};
-constexpr std::array kReduceModes = {ReduceMode::kAuto, ReduceMode::kOn, ReduceMode::kOff};
 constexpr std::array kStrategyChoices = {StrategyChoice::kAuto, StrategyChoice::kNative,
-                                         StrategyChoice::kStaged, StrategyChoice::kFused};
+                                         StrategyChoice::kStaged};
 
 template <class Enum, std::size_t count>
 bool parseEnum(std::string_view text, const std::array<Enum, count>& values,
@@ -242,20 +242,8 @@ constexpr std::array kSpecs = {
         .show = [](const Settings& s) { return s.minBytes ? showBytes(*s.minBytes) : ""; },
     },
     SettingSpec{
-        .name = "ZIPCCL_REDUCE",
-        .values = "auto|on|off",
-        .defaultValue = "auto",
-        .help = "Whether ReduceScatter and AllReduce may travel compressed: auto where the tune "
-                "file or the built-in table says that it pays, on always, off never.",
-        .apply =
-            [](Settings& s, std::string_view v) {
-              return parseEnum(v, kReduceModes, reduceModeName, s.reduce);
-            },
-        .show = [](const Settings& s) { return std::string(reduceModeName(s.reduce)); },
-    },
-    SettingSpec{
         .name = "ZIPCCL_STRATEGY",
-        .values = "auto|native|staged|fused",
+        .values = "auto|native|staged",
         .defaultValue = "auto",
         .help = "Forces one strategy; auto lets the policy choose for each call.",
         .apply =
@@ -265,19 +253,11 @@ constexpr std::array kSpecs = {
         .show = [](const Settings& s) { return std::string(strategyChoiceName(s.strategy)); },
     },
     SettingSpec{
-        .name = "ZIPCCL_TUNE_FILE",
-        .values = "a file name",
-        .defaultValue = "(none)",
-        .help = "A profile of this cluster that `zipccl profile` wrote; rank 0's is used.",
-        .apply = applyText<&Settings::tuneFile>,
-        .show = showText<&Settings::tuneFile>,
-    },
-    SettingSpec{
         .name = "ZIPCCL_MAX_SCRATCH",
         .values = "a byte count above 0; K, M and G are powers of 1024",
         .defaultValue = "256M",
-        .help = "The most scratch memory a device gives to all communicators together; larger "
-                "messages go in chunks.",
+        .help = "The most scratch memory of each communicator on each rank; larger messages go in "
+                "chunks.",
         .apply =
             [](Settings& s, std::string_view v) {
               std::uint64_t bytes = 0;
@@ -286,30 +266,6 @@ constexpr std::array kSpecs = {
               return true;
             },
         .show = [](const Settings& s) { return showBytes(s.maxScratchBytes); },
-    },
-    SettingSpec{
-        .name = "ZIPCCL_NCCL_LIB",
-        .values = "a file name",
-        .defaultValue = "(the image that the process has loaded, or libnccl.so.2)",
-        .help = "Which NCCL is used underneath.",
-        .apply = applyText<&Settings::ncclLibrary>,
-        .show = showText<&Settings::ncclLibrary>,
-    },
-    SettingSpec{
-        .name = "ZIPCCL_VERIFY",
-        .values = "a call count; 0 is never",
-        .defaultValue = "0",
-        .help = "Every so many compressed calls of a kind, one is also done natively and compared.",
-        .apply = [](Settings& s, std::string_view v) { return parseUnsigned(v, s.verifyEvery); },
-        .show = [](const Settings& s) { return concat(s.verifyEvery); },
-    },
-    SettingSpec{
-        .name = "ZIPCCL_STATS",
-        .values = "a file name; %h is the host, %p the process, %r the rank",
-        .defaultValue = "(none)",
-        .help = "Where statistics are written as JSON, at exit and on SIGTERM.",
-        .apply = applyText<&Settings::statsFile>,
-        .show = showText<&Settings::statsFile>,
     },
     SettingSpec{
         .name = "ZIPCCL_PLUGIN_DIR",
@@ -410,18 +366,6 @@ std::string_view logSubsystemName(LogSubsystem subsystem) noexcept {
   return "?";
 }
 
-std::string_view reduceModeName(ReduceMode mode) noexcept {
-  switch (mode) {
-    case ReduceMode::kAuto:
-      return "auto";
-    case ReduceMode::kOn:
-      return "on";
-    case ReduceMode::kOff:
-      return "off";
-  }
-  return "?";
-}
-
 std::string_view strategyChoiceName(StrategyChoice choice) noexcept {
   switch (choice) {
     case StrategyChoice::kAuto:
@@ -430,8 +374,6 @@ std::string_view strategyChoiceName(StrategyChoice choice) noexcept {
       return "native";
     case StrategyChoice::kStaged:
       return "staged";
-    case StrategyChoice::kFused:
-      return "fused";
   }
   return "?";
 }
@@ -461,6 +403,11 @@ ParsedSettings parseSettings(const std::map<std::string, std::string>& variables
   return parsed;
 }
 
+std::map<std::string, std::string> withoutFiles(std::map<std::string, std::string> variables) {
+  for (const char* const name : {"ZIPCCL_DEBUG_FILE", "ZIPCCL_PLUGIN_DIR"}) variables.erase(name);
+  return variables;
+}
+
 ParsedSettings readEnvironment() {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -469,7 +416,8 @@ ParsedSettings readEnvironment() {
     if (equals == std::string_view::npos || !text.starts_with(kPrefix)) continue;
     variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
-  return parseSettings(variables);
+  const bool isPrivileged = ::getauxval(AT_SECURE) != 0;
+  return parseSettings(isPrivileged ? withoutFiles(std::move(variables)) : variables);
 }
 
 std::string shortHostName() {
@@ -478,7 +426,7 @@ std::string shortHostName() {
   return std::string(std::string_view(name).substr(0, std::string_view(name).find('.')));
 }
 
-std::string expandFileName(std::string_view pattern, int rank) {
+std::string expandFileName(std::string_view pattern) {
   std::string out;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char kind = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
@@ -486,8 +434,6 @@ std::string expandFileName(std::string_view pattern, int rank) {
       out += shortHostName();
     } else if (kind == 'p') {
       out += concat(static_cast<std::int64_t>(::getpid()));
-    } else if (kind == 'r' && rank >= 0) {
-      out += concat(rank);
     } else if (kind == '%') {
       out += '%';
     } else {

@@ -33,11 +33,8 @@ enum class LogSubsystem : std::uint32_t {
 };
 inline constexpr std::uint32_t kAllLogSubsystems = (1U << 8) - 1;
 
-/// ZIPCCL_REDUCE: whether reductions may travel compressed.
-enum class ReduceMode : std::uint8_t { kAuto, kOn, kOff };
-
 /// ZIPCCL_STRATEGY: what the policy may choose, or what is forced.
-enum class StrategyChoice : std::uint8_t { kAuto, kNative, kStaged, kFused };
+enum class StrategyChoice : std::uint8_t { kAuto, kNative, kStaged };
 
 /// The values in force. settingSpecs() tells what each is for.
 struct Settings {
@@ -48,13 +45,8 @@ struct Settings {
   std::string logFile;
   CollectiveSet collectives = CollectiveSet::all();
   std::optional<std::uint64_t> minBytes;
-  ReduceMode reduce = ReduceMode::kAuto;
   StrategyChoice strategy = StrategyChoice::kAuto;
-  std::string tuneFile;
   std::uint64_t maxScratchBytes = std::uint64_t{256} << 20;
-  std::string ncclLibrary;
-  std::uint64_t verifyEvery = 0;
-  std::string statsFile;
   std::string pluginDirectory;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
@@ -62,7 +54,7 @@ struct Settings {
 /// One environment variable.
 struct SettingSpec {
   std::string_view name;          ///< `ZIPCCL_STRATEGY`
-  std::string_view values;        ///< what is accepted: `auto|native|staged|fused`
+  std::string_view values;        ///< what is accepted: `auto|native|staged`
   std::string_view defaultValue;  ///< as it would be written, or in words in parentheses
   std::string_view help;          ///< one or two sentences
 
@@ -90,23 +82,28 @@ struct ParsedSettings {
 /// throws but for lack of memory.
 [[nodiscard]] ParsedSettings parseSettings(const std::map<std::string, std::string>& variables);
 
-/// parseSettings() of the process's environment.
+/// Variables without those that name what this process then opens or loads: not a thing that
+/// whoever starts a program with more rights than his own may choose.
+[[nodiscard]] std::map<std::string, std::string> withoutFiles(
+    std::map<std::string, std::string> variables);
+
+/// parseSettings() of the process's environment; withoutFiles() where the process has more rights
+/// than who started it.
 [[nodiscard]] ParsedSettings readEnvironment();
 
 /// The settings of this process: the environment as it was at the first call of this function or of
 /// the log. Never destroyed. Problems were written to the log as warnings then.
 [[nodiscard]] const Settings& settings();
 
-/// Expands %h to the host's name, %p to the process's id, %r to `rank` and %% to a percent sign;
-/// any other use of % stays as it is, and so does %r where `rank` is negative.
-[[nodiscard]] std::string expandFileName(std::string_view pattern, int rank = -1);
+/// Expands %h to the host's name, %p to the process's id and %% to a percent sign; any other use of
+/// % stays as it is.
+[[nodiscard]] std::string expandFileName(std::string_view pattern);
 
 /// The host's name up to its first dot.
 [[nodiscard]] std::string shortHostName();
 
 [[nodiscard]] std::string_view logLevelName(LogLevel level) noexcept;
 [[nodiscard]] std::string_view logSubsystemName(LogSubsystem subsystem) noexcept;
-[[nodiscard]] std::string_view reduceModeName(ReduceMode mode) noexcept;
 [[nodiscard]] std::string_view strategyChoiceName(StrategyChoice choice) noexcept;
 
 }  // namespace zipccl

@@ -39,7 +39,7 @@ std::string showCollectives(const HandshakeRecord& record) {
 }
 
 std::string showStrategy(const HandshakeRecord& record) {
-  if (record.strategy > static_cast<std::uint32_t>(StrategyChoice::kFused)) {
+  if (record.strategy > static_cast<std::uint32_t>(StrategyChoice::kStaged)) {
     return concat("number ", record.strategy);
   }
   return std::string(strategyChoiceName(static_cast<StrategyChoice>(record.strategy)));

@@ -46,7 +46,7 @@ std::uint64_t usedBytes(const FrameSpec& spec, std::span<const std::byte> frame)
 
 bool usesExactBuffers() {
   static const bool exact = [] {
-    const char* const mode = std::getenv("ZIPCCL_GPU_TEST_BUFFERS");
+    const char* const mode = std::getenv("ZIPCCL_TEST_GPU_BUFFERS");
     return mode != nullptr && std::strcmp(mode, "exact") == 0;
   }();
   return exact;

@@ -31,7 +31,7 @@ using codec::testing::Words;
 /// The formats that the GPU codec has: all.
 inline constexpr std::span<const Format> kGpuFormats = codec::testing::kFormats;
 
-/// Whether ZIPCCL_GPU_TEST_BUFFERS=exact: buffers end where their allocations end and are not
+/// Whether ZIPCCL_TEST_GPU_BUFFERS=exact: buffers end where their allocations end and are not
 /// poisoned, so that compute-sanitizer sees each read outside them and of what nothing wrote. Else
 /// they stand between guards, which show each write outside them.
 [[nodiscard]] bool usesExactBuffers();

@@ -21,7 +21,7 @@ class Planted : public DeviceTest {
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
-    if (!usesExactBuffers()) GTEST_SKIP() << "for ZIPCCL_GPU_TEST_BUFFERS=exact";
+    if (!usesExactBuffers()) GTEST_SKIP() << "for ZIPCCL_TEST_GPU_BUFFERS=exact";
   }
 
   /// Decodes a frame of tiles with many escapes, of which the dynamic part's buffer holds all but

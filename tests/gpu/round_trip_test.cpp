@@ -382,7 +382,7 @@ TEST_F(RoundTrip, OneOutlierAtEveryPlaceOfATile) {
 }
 
 TEST_F(RoundTrip, RealTensors) {
-  const char* const fromUser = std::getenv("ZIPCCL_DATA_FOLDER");
+  const char* const fromUser = std::getenv("ZIPCCL_TEST_DATA_FOLDER");
   const std::string folder = fromUser != nullptr ? fromUser : ZIPCCL_DATA_FOLDER;
   const zipccl::testing::SafetensorsFile bfloat16(folder + "/bf16.safetensors");
   const zipccl::testing::SafetensorsFile float32(folder + "/fp32.safetensors");

@@ -67,8 +67,6 @@ TEST(Decide, FollowsAForcedStrategy) {
   call.settings.strategy = StrategyChoice::kStaged;
   expectStaged(decide(call, fastLink()), Reason::kStagedForced);
   expectStaged(decide(call, Profile{}), Reason::kStagedForced);
-  call.settings.strategy = StrategyChoice::kFused;
-  expectStaged(decide(call, fastLink()), Reason::kStagedForced);
   call.elementCount = 1;
   expectStaged(decide(call, fastLink()), Reason::kStagedForced);
 }
