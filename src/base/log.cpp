@@ -32,6 +32,11 @@ void writeAll(int fd, std::string_view line) noexcept {
   }
 }
 
+bool isControl(char c) noexcept {
+  const auto code = static_cast<unsigned char>(c);
+  return code < 0x20 || code == 0x7F;
+}
+
 std::string withSixDigits(std::int64_t elapsedUs) {
   std::string digits = concat(elapsedUs % 1000);
   digits.insert(0, 3 - digits.size(), '0');
@@ -74,8 +79,13 @@ Log::Log(const Settings& settings)
 void Log::openFile() {
   if (filePattern_.empty()) return;
   const std::string path = expandFileName(filePattern_);
-  file_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (file_.isOpen()) return;
+  // Without O_NONBLOCK the opening of a named pipe waits until somebody reads it.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  file_ = UniqueFd(::open(path.c_str(), kFlags | O_NONBLOCK, 0644));
+  if (file_.isOpen()) {
+    ::fcntl(file_.get(), F_SETFL, O_APPEND);
+    return;
+  }
   const int error = errno;
   writeLine(LogLevel::kWarn,
             concat("cannot open the log file ", path, ": ", std::generic_category().message(error),
@@ -101,7 +111,7 @@ void Log::writeLine(LogLevel level, std::string_view message, SourceLocation whe
   }
   line += concat("ZIPCCL ", logLevelName(level), ' ');
   if (level == LogLevel::kVersion) line = "ZIPCCL version ";
-  for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
+  for (const char c : message) line += isControl(c) ? ' ' : c;
   line += '\n';
   writeAll(file_.isOpen() ? file_.get() : STDERR_FILENO, line);
 }

@@ -42,7 +42,8 @@ class Log {
            (level <= LogLevel::kWarn || (subsystems_ & static_cast<std::uint32_t>(subsystem)) != 0);
   }
 
-  /// Writes one line without looking at level and subsystem. Newlines in `message` become spaces.
+  /// Writes one line without looking at level and subsystem. Control characters in `message`, which
+  /// may hold what a peer sent, become spaces.
   void write(LogLevel level, std::string_view message, SourceLocation where) noexcept;
 
   /// Writes a warning, if warnings are enabled and none with the same `key` was written before.

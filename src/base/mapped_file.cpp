@@ -27,7 +27,8 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a named pipe is refused below, not waited for.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.isOpen()) failWithErrno("open", path, errno);
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) failWithErrno("examine", path, errno);

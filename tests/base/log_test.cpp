@@ -81,7 +81,7 @@ TEST(Log, LinesHaveNcclsShape) {
   setLogDevice(5);
   log.write(LogLevel::kWarn, "a warning", kHere);
   setLogDevice(-1);
-  log.write(LogLevel::kInfo, "two\nlines\r", kHere);
+  log.write(LogLevel::kInfo, "two\nlines\r\x1B[2J\x7F", kHere);
   log.write(LogLevel::kTrace, "a trace", kHere);
   log.write(LogLevel::kVersion, "1.2.3", kHere);
   const std::string prefix = concat(shortHostName(), ':', static_cast<std::int64_t>(::getpid()),
@@ -96,7 +96,7 @@ TEST(Log, LinesHaveNcclsShape) {
   EXPECT_EQ(time.find('.') + 4, time.size()) << content;
   content.replace(timeAt, time.size(), "TIME");
   EXPECT_EQ(content, prefix + "[5] src/base/somewhere.cpp:42 ZIPCCL WARN a warning\n" +  //
-                         prefix + "[-1] ZIPCCL INFO two lines \n" +                      //
+                         prefix + "[-1] ZIPCCL INFO two lines  [2J \n" +                 //
                          prefix + "[-1] TIME ZIPCCL TRACE a trace\nZIPCCL version 1.2.3\n");
 }
 
@@ -179,6 +179,28 @@ TEST(Log, AFileThatCannotBeOpenedIsTold) {
   const std::string err = contentOf(folder.file("err"));
   EXPECT_NE(err.find("absent/log: No such file or directory"), std::string::npos) << err;
   EXPECT_NE(err.find("the line itself"), std::string::npos) << err;
+}
+
+TEST(Log, ANamedPipeIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Settings settings = settingsFrom({{"ZIPCCL_DEBUG_FILE", pipe}});
+  {
+    const Redirection err(STDERR_FILENO, folder.file("err"));
+    Log log(settings);
+    log.write(LogLevel::kWarn, "nobody reads", kHere);
+  }
+  const std::string err = contentOf(folder.file("err"));
+  EXPECT_NE(err.find("cannot open the log file " + pipe), std::string::npos) << err;
+  EXPECT_NE(err.find("nobody reads"), std::string::npos) << err;
+
+  const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  Log log(settings);
+  log.write(LogLevel::kWarn, "somebody reads", kHere);
+  char text[1000] = {};
+  ASSERT_GT(::read(reader.get(), text, sizeof(text) - 1), 0);
+  EXPECT_NE(std::string(text).find("somebody reads"), std::string::npos) << text;
 }
 
 TEST(Log, LinesOfThreadsDoNotMix) {

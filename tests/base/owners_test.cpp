@@ -144,8 +144,10 @@ TEST_F(MappedFileTest, AnEmptyFileIsAnEmptySpan) {
 }
 
 TEST_F(MappedFileTest, TellsWhyNot) {
+  const std::string pipe = path_ + ".pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path :
-       {path_ + ".absent", std::string("/dev/null"), std::string("/tmp")}) {
+       {path_ + ".absent", std::string("/dev/null"), std::string("/tmp"), pipe}) {
     try {
       const MappedFile file(path);
       ADD_FAILURE() << path << " is mapped";
@@ -154,6 +156,7 @@ TEST_F(MappedFileTest, TellsWhyNot) {
       EXPECT_NE(error.message().find(path), std::string::npos) << error.what();
     }
   }
+  ::unlink(pipe.c_str());
 }
 
 TEST(Clock, GoesForward) {
