@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -33,6 +35,11 @@ void refuseFinalised(int isFinalised) {
           "MPI was finalised before, so no MPI transport can be made any more");
 }
 
+/// Whether the loader's words say that there is no `path`, rather than what is wrong with it.
+bool saysNotFound(std::string_view reason, std::string_view path) {
+  return reason.starts_with(concat(path, ": cannot open shared object file: No such file"));
+}
+
 using PluginEntry = const ZipcclMpiFunctions* (*)();
 
 const ZipcclMpiFunctions& loadPlugin() {
@@ -41,12 +48,9 @@ const ZipcclMpiFunctions& loadPlugin() {
   std::string tried;
   for (const std::string& path : mpiPluginCandidates()) {
     std::string reason;
-    const bool isPath = path.find('/') != std::string::npos;
-    const bool exists = !isPath || ::access(path.c_str(), F_OK) == 0;
-    std::optional<DlHandle> plugin;
-    if (exists) plugin = DlHandle::tryOpen(path, kFlags, &reason);
+    std::optional<DlHandle> plugin = DlHandle::tryOpen(path, kFlags, &reason);
     if (!plugin) {
-      if (isPath && exists) {
+      if (!saysNotFound(reason, path)) {
         fail(ErrorCode::kSystemError, "the MPI plugin ", path, " cannot be loaded: ", reason,
              ". Install the MPI that it was built against (Debian: openmpi-bin), or build ZipCCL "
              "again with the MPI of this machine");

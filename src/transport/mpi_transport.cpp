@@ -270,6 +270,10 @@ class MpiTransport final : public Transport {
   void checkStart(int error, std::string_view call);
   static void finish(MpiOperation& operation);
 
+  /// Copies this rank's shard to its place in `receive`. MPI_IN_PLACE is for all ranks or for none,
+  /// and where a rank's send buffer lies, the others do not know.
+  void putInPlace(const void* send, void* receive, std::size_t bytesPerRank) const;
+
   [[nodiscard]] Request doStartAllGather(const void* send, void* receive, std::size_t bytesPerRank,
                                          StreamHandle stream) override;
   void doAllGather(const void* send, void* receive, std::size_t bytesPerRank,
@@ -731,15 +735,21 @@ void MpiTransport::finish(MpiOperation& operation) {
   invariant(isComplete, "a blocking wait returned before its operation was complete");
 }
 
+void MpiTransport::putInPlace(const void* send, void* receive, std::size_t bytesPerRank) const {
+  if (bytesPerRank == 0) return;
+  std::byte* const own =
+      static_cast<std::byte*>(receive) + static_cast<std::size_t>(rank()) * bytesPerRank;
+  if (send != own) std::memcpy(own, send, bytesPerRank);
+}
+
 Request MpiTransport::doStartAllGather(const void* send, void* receive, std::size_t bytesPerRank,
                                        StreamHandle) {
   std::unique_ptr<MpiOperation> operation = newCollective(CallKind::kAllGather, timeout());
-  const bool isInPlace =
-      send == static_cast<std::byte*>(receive) + static_cast<std::size_t>(rank()) * bytesPerRank;
+  putInPlace(send, receive, bytesPerRank);
   Part& part = operation->addPart({.bytes = bytesPerRank});
-  checkStart(mpi().startAllGather(&communicators_->data, isInPlace ? nullptr : send, receive,
-                                  bytesPerRank, &part.request),
-             "MPI_Iallgather");
+  checkStart(
+      mpi().startAllGather(&communicators_->data, nullptr, receive, bytesPerRank, &part.request),
+      "MPI_Iallgather");
   return Request(std::move(operation));
 }
 
@@ -755,11 +765,9 @@ void MpiTransport::doAllGather(const void* send, void* receive, std::size_t byte
   checkStart(mpi().startBarrier(&communicators_->data, &arrival->addPart({}).request),
              "MPI_Ibarrier");
   finish(*arrival);
-  const bool isInPlace =
-      send == static_cast<std::byte*>(receive) + static_cast<std::size_t>(rank()) * bytesPerRank;
-  checkStart(
-      mpi().allGather(&communicators_->data, isInPlace ? nullptr : send, receive, bytesPerRank),
-      "MPI_Allgather");
+  putInPlace(send, receive, bytesPerRank);
+  checkStart(mpi().allGather(&communicators_->data, nullptr, receive, bytesPerRank),
+             "MPI_Allgather");
 }
 
 Request MpiTransport::doStartBroadcast(void* buffer, std::size_t bytes, int root, StreamHandle) {

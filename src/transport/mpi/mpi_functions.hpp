@@ -48,7 +48,7 @@ struct ZipcclMpiFunctions {
   int (*startReceive)(const ZipcclMpiHandle* comm, void* data, std::uint64_t bytes, int peer,
                       int tag, ZipcclMpiHandle* request);
 
-  /// A null `send` is MPI_IN_PLACE.
+  /// A null `send` is MPI_IN_PLACE, on all ranks or on none.
   int (*startAllGather)(const ZipcclMpiHandle* comm, const void* send, void* receive,
                         std::uint64_t bytesPerRank, ZipcclMpiHandle* request);
   int (*allGather)(const ZipcclMpiHandle* comm, const void* send, void* receive,
