@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A zipcclAllGather that stands before the library's and does what ZIPCCL_TEST_FAULT says, so that
-// tests see the command notice: `<fault>:<rank>:<bytes>` makes its fault on one rank, in calls that
-// send at least so many bytes.
+// Functions that stand before the library's and the system's and do what ZIPCCL_TEST_FAULT says, so
+// that tests see the command notice: `<fault>:<rank>:<bytes>` makes its fault on one rank, in calls
+// that send at least so many bytes.
 //
 //   flip    flips one bit of the last element that arrived
 //   lose    leaves the last element as it was before the call
 //   input   changes an element of the input, after the call
 //   error   calls the library with a null pointer, which it refuses
+//   thread  the thread of that number cannot be started, counted from the last communicators made
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <zipccl/zipccl.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -40,13 +44,35 @@ const Fault& fault() {
   return planted;
 }
 
+std::atomic<int> threadCount = 0;
+
+template <class Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
 }  // namespace
+
+extern "C" __attribute__((visibility("default"))) int pthread_create(
+    pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
+  static const auto create = next<decltype(&pthread_create)>("pthread_create");
+  if (threadCount++ == fault().rank && fault().kind == "thread") return EAGAIN;
+  return create(thread, attributes, body, argument);
+}
+
+extern "C" __attribute__((visibility("default"))) zipcclResult_t zipcclCommInitAllLocal(
+    zipcclComm_t* comms, int nranks, const zipcclConfig_t* config) {
+  static const auto create = next<decltype(&zipcclCommInitAllLocal)>("zipcclCommInitAllLocal");
+  threadCount = -nranks;
+  const zipcclResult_t result = create(comms, nranks, config);
+  threadCount = 0;
+  return result;
+}
 
 extern "C" __attribute__((visibility("default"))) zipcclResult_t zipcclAllGather(
     const void* sendbuff, void* recvbuff, size_t sendcount, zipcclDataType_t datatype,
     zipcclComm_t comm, zipcclStream_t stream) {
-  using Function = decltype(&zipcclAllGather);
-  static const auto library = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "zipcclAllGather"));
+  static const auto library = next<decltype(&zipcclAllGather)>("zipcclAllGather");
 
   int rank = 0;
   int ranks = 0;

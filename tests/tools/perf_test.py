@@ -125,6 +125,12 @@ class PerfTest(unittest.TestCase):
         self.assertRegex(ended.stderr, r"\Azipccl: zipcclAllGather: .*sendbuff.*null.*\n\Z")
         self.assertEqual(rows(ended.stdout), [])
 
+    def test_a_thread_that_cannot_be_started_ends_the_others(self):
+        for thread in (0, 2, 3):
+            ended = run(*SMALL, program=ARGUMENTS.faulty, fault=f"thread:{thread}:0")
+            self.assertEqual(ended.returncode, 3, ended.stdout)
+            self.assertRegex(ended.stderr, r"\Azipccl: Resource temporarily unavailable\n\Z")
+
     def test_a_bad_command_line_ends_with_two(self):
         for words in ([], ["perf"], ["perf", "all_gather", "-b", "12Q"], ["perf", "all_gather", "--ranks", "0"]):
             ended = run(*words)

@@ -57,20 +57,27 @@ ExitStatus runLocal(const Options& options, const std::vector<std::string>& argu
   {
     std::vector<std::jthread> threads;
     threads.reserve(communicators.size());
-    for (std::size_t rank = 0; rank < communicators.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          RankRunner runner(communicators[rank], pools, setup.plan, mostCount);
-          for (const std::uint64_t count : counts) {
-            const SizeResult result =
-                runner.measure(count, rank == 0 ? &reporter.progress() : nullptr);
-            if (rank == 0) reporter.add(result);
-          }
-        } catch (...) {
-          exceptions[rank] = std::current_exception();
-          communicators[rank].abort();
+    const auto runRank = [&](std::size_t rank) {
+      try {
+        RankRunner runner(communicators[rank], pools, setup.plan, mostCount);
+        for (const std::uint64_t count : counts) {
+          const SizeResult result =
+              runner.measure(count, rank == 0 ? &reporter.progress() : nullptr);
+          if (rank == 0) reporter.add(result);
         }
-      });
+      } catch (...) {
+        exceptions[rank] = std::current_exception();
+        communicators[rank].abort();
+      }
+    };
+    try {
+      for (std::size_t rank = 0; rank < communicators.size(); ++rank) {
+        threads.emplace_back(runRank, rank);
+      }
+    } catch (...) {
+      // The ranks that run would wait for those that have no thread.
+      for (RankCommunicators& each : communicators) each.abort();
+      throw;
     }
   }
   reporter.progress().clear();
