@@ -122,13 +122,17 @@ typedef void* zipcclStream_t;
 typedef struct {
   size_t size;              ///< set by the initializer; tells the library which fields there are
   unsigned int magic;       ///< set by the initializer
-  unsigned int version;     ///< set by the initializer: the ZIPCCL_VERSION_CODE compiled against
+  unsigned int version;     ///< set by the initializer, the ZIPCCL_VERSION_CODE compiled against;
+                            ///< reserved, ignored by this library
   int strategy;             ///< a zipcclStrategy_t. ZIPCCL_STRATEGY; auto
   int checksum;             ///< 1: frames carry a checksum of the content; 0
   int64_t minBytes;         ///< fewer bytes a rank than this go native. ZIPCCL_MIN_BYTES; 0
-  int64_t maxScratchBytes;  ///< bound of a rank's scratch memory. ZIPCCL_MAX_SCRATCH; 256 MiB
+  int64_t maxScratchBytes;  ///< bound of this communicator's scratch memory on each rank.
+                            ///< ZIPCCL_MAX_SCRATCH; 256 MiB
   int64_t timeoutMs;        ///< longest wait for a rank, up to a year; 0: forever.
-                            ///< ZIPCCL_TIMEOUT (in seconds); 30 min
+                            ///< ZIPCCL_TIMEOUT (in seconds); 30 min. With MPI, once every rank has
+                            ///< come to a message of 1 MiB a rank or more, MPI_Allgather moves it,
+                            ///< which no time limit ends
 
   /// For measurements on local communicators: bytes a second of an emulated link of each rank, in
   /// each direction; 0: as fast as memory is. Rank 0's counts.
@@ -194,7 +198,7 @@ ZIPCCL_API const char* zipcclGetLastError(zipcclComm_t comm);
 ZIPCCL_API zipcclResult_t zipcclCommInitAllLocal(zipcclComm_t* comms, int nranks,
                                                  const zipcclConfig_t* config);
 
-/// As zipcclCommInitAllLocal, with the settings of each rank in configs[rank].
+/// As zipcclCommInitAllLocal, with the settings of each rank in configs[rank], all of one `size`.
 ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int nranks,
                                                         const zipcclConfig_t* configs);
 
@@ -205,8 +209,9 @@ ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int
 /// MPI is used with MPI_THREAD_SERIALIZED: while one thread is inside a call on an MPI
 /// communicator, no other may use MPI or another MPI communicator. zipcclCommAbort is free of this,
 /// but other ranks notice it in their next call, once this rank makes a call or destroys the
-/// communicator. After a failure MPI may still touch the buffers of the call that failed: end the
-/// program or keep them.
+/// communicator. Messages of 1 MiB a rank and more are moved by MPI_Allgather as soon as every rank
+/// has come: while it runs, neither zipcclCommAbort nor timeoutMs ends it. After a failure MPI may
+/// still touch the buffers of the call that failed: end the program or keep them.
 ///
 /// zipcclRemoteError when a rank has not come within the time limit; *comm is NULL on failure.
 /// `config` may be NULL.
@@ -230,7 +235,8 @@ ZIPCCL_API zipcclResult_t zipcclCommUserRank(const zipcclComm_t comm, int* rank)
 
 /// Writes to `asyncError` what every further collective call on `comm` would return: zipcclSuccess,
 /// or the error that ended the communicator, here or on another rank. Such an error is sticky:
-/// destroy the communicator.
+/// destroy the communicator. Over MPI a rank learns of another's failure only inside its own
+/// collective calls: this function does not look, and says zipcclSuccess until then.
 ZIPCCL_API zipcclResult_t zipcclCommGetAsyncError(zipcclComm_t comm, zipcclResult_t* asyncError);
 
 /// Fills `stats`, whose `size` must be set (ZIPCCL_COMM_STATS_INITIALIZER).

@@ -62,6 +62,17 @@ std::vector<std::unique_ptr<zipcclComm>> makeLocalComms(
   return comms;
 }
 
+/// configs[rank] as the caller counts, whose struct may be an older, smaller one.
+const zipcclConfig_t* configAt(const zipcclConfig_t* configs, int rank) {
+  expects(configs->size % alignof(zipcclConfig_t) == 0, "configs[0].size is ", configs->size,
+          ", which no zipcclConfig_t has");
+  const auto* const at = reinterpret_cast<const zipcclConfig_t*>(
+      reinterpret_cast<const std::byte*>(configs) + static_cast<std::size_t>(rank) * configs->size);
+  expects(at->size == configs->size, "configs[", rank, "].size is ", at->size,
+          ", configs[0].size is ", configs->size, "; all have the size of one struct");
+  return at;
+}
+
 void initAllLocal(zipcclComm_t* comms, int nranks, const zipcclConfig_t* configs,
                   bool isOneForAll) {
   expects(comms != nullptr, "comms is NULL");
@@ -70,7 +81,7 @@ void initAllLocal(zipcclComm_t* comms, int nranks, const zipcclConfig_t* configs
   std::fill_n(comms, nranks, nullptr);
   std::vector<CommunicatorSettings> settings;
   for (int rank = 0; rank < nranks; ++rank) {
-    const zipcclConfig_t* config = isOneForAll ? configs : configs + rank;
+    const zipcclConfig_t* config = isOneForAll ? configs : configAt(configs, rank);
     settings.push_back(resolveSettings(config, zipccl::settings()));
   }
   std::vector<std::unique_ptr<zipcclComm>> made = makeLocalComms(settings, emulatedLink(configs));

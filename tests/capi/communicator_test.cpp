@@ -185,6 +185,36 @@ TEST_F(CApi, RanksMayHaveTheirOwnSettings) {
   }
 }
 
+/// An array of a caller whose header has fewer fields.
+TEST_F(CApi, ConfigsOfAnOlderCallerAreReadWhereTheyStand) {
+  constexpr std::size_t kOldBytes = offsetof(zipcclConfig_t, minBytes);
+  static_assert(kOldBytes < sizeof(zipcclConfig_t));
+  constexpr int kRanks = 3;
+  // Exactly as many bytes as there are, so that the address sanitizer sees a read behind them.
+  std::vector<std::byte> old(kRanks * kOldBytes);
+  const auto put = [&](int rank, std::size_t size, int strategy) {
+    zipcclConfig_t config = ZIPCCL_CONFIG_INITIALIZER;
+    config.size = size;
+    config.strategy = strategy;
+    std::memcpy(old.data() + static_cast<std::size_t>(rank) * kOldBytes, &config, kOldBytes);
+  };
+  const auto* const configs = reinterpret_cast<const zipcclConfig_t*>(old.data());
+  for (int rank = 0; rank < kRanks; ++rank) put(rank, kOldBytes, zipcclStrategyNative);
+  std::vector<zipcclComm_t> comms(kRanks);
+  ASSERT_EQ(zipcclCommInitAllLocalConfigs(comms.data(), kRanks, configs), zipcclSuccess)
+      << zipcclGetLastError(nullptr);
+  for (zipcclComm_t comm : comms) {
+    EXPECT_EQ(statsOf(comm).compressionAgreed, 1);
+    EXPECT_EQ(zipcclCommDestroy(comm), zipcclSuccess);
+  }
+  put(1, sizeof(zipcclConfig_t), zipcclStrategyNative);
+  EXPECT_EQ(zipcclCommInitAllLocalConfigs(comms.data(), kRanks, configs), zipcclInvalidArgument);
+  EXPECT_EQ(zipcclGetLastError(nullptr), "zipcclCommInitAllLocalConfigs: configs[1].size is " +
+                                             std::to_string(sizeof(zipcclConfig_t)) +
+                                             ", configs[0].size is " + std::to_string(kOldBytes) +
+                                             "; all have the size of one struct");
+}
+
 /// The code and the words of a call that must fail.
 void expectError(zipcclResult_t result, zipcclResult_t expected, zipcclComm_t comm,
                  const std::string& words) {
