@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What the built libraries show and use: libzipccl.so exports the functions that zipccl.h declares and no
-# other symbol; no object of the project calls what prints to stdout or ends the program.
+# other symbol, the plugins the one function by which they are found; no object of the project calls what prints
+# to stdout or ends the program.
 
 import argparse
 import pathlib
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 LOUD = set("abort exit _exit _Exit quick_exit printf vprintf puts putchar stdout _ZSt4cout".split())
-LOUD |= {"__printf_chk", "__vprintf_chk"}
+LOUD |= {"__printf_chk", "__vprintf_chk", "__assert_fail", "__assert_perror_fail", "__assert"}
 
 
 def symbols(arguments, path):
@@ -48,6 +49,12 @@ def check_missing(library, header):
         yield f"{header.name} declares {name}, which {library.name} does not export"
 
 
+def check_plugin(plugin, entry):
+    exported = exported_functions(plugin)
+    if exported != {entry}:
+        yield f"{plugin.name} exports {', '.join(sorted(exported)) or 'nothing'}, not {entry} alone"
+
+
 # nvcc gives each device function a host body that exits, though nothing calls it; what the .cu files
 # themselves call, the rules of the tree check.
 WRITTEN_BY_NVCC = {"exit"}
@@ -65,10 +72,13 @@ def main():
     parser.add_argument("--library", type=pathlib.Path, required=True)
     parser.add_argument("--header", type=pathlib.Path, required=True)
     parser.add_argument("--allow-missing", action="store_true", help="while the C API is being written")
+    parser.add_argument("--plugin", type=pathlib.Path, action="append", default=[], help="a transport's plugin")
     parser.add_argument("objects", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
 
     faults = [*check_undeclared(arguments.library, arguments.header), *check_quiet(arguments.objects)]
+    for plugin in arguments.plugin:
+        faults += check_plugin(plugin, "zipcclMpiFunctions")
     if not arguments.allow_missing:
         faults += check_missing(arguments.library, arguments.header)
     print("\n".join(faults))

@@ -63,6 +63,12 @@ class ExportsTest(unittest.TestCase):
         self.header.write_text("")
         self.assertIn("declares no function", self.export_faults(GOOD)[-1])
 
+    def test_finds_a_plugin_that_shows_more_or_less(self):
+        entry = 'extern "C" int entry() { return 1; }\n'
+        for source, words in ((entry, None), (entry + "int more() { return 2; }", "_Z4morev, entry"), ("", "nothing")):
+            faults = list(exports.check_plugin(self.compile(source, "libplugin.so", "-shared"), "entry"))
+            self.assertEqual([f"libplugin.so exports {words}, not entry alone"] if words else [], faults)
+
     def test_finds_loud_objects(self):
         calls = {
             "printf": 'std::printf("%d", argument);',
@@ -71,8 +77,9 @@ class ExportsTest(unittest.TestCase):
             "_ZSt4cout": "std::cout << argument;",
             "abort": "std::abort();",
             "exit": "std::exit(argument);",
+            "__assert_fail": "assert(argument != 0);",
         }
-        source = "#include <cstdio>\n#include <cstdlib>\n#include <iostream>\n"
+        source = "#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <iostream>\n"
         for number, statement in enumerate(calls.values()):
             source += f"void call{number}([[maybe_unused]] int argument) {{ {statement} }}\n"
         found = {fault.rsplit(" ", maxsplit=1)[1] for fault in self.quiet_faults(source)}

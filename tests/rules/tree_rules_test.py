@@ -91,6 +91,8 @@ class TreeRulesTest(unittest.TestCase):
             ("src/upper/x.cpp", '"beside/x.hpp"'),
             ("src/upper/x.cpp", "UPPER_HEADER"),
             ("include/zipccl/x.hpp", '"lower/low.hpp"'),
+            ("examples/x.cpp", '"lower/low.hpp"'),
+            ("bench/x.cpp", '"../src/lower/low.hpp"'),
             ("tools/x.cpp", '"upper/up.hpp"'),
             ("tools/x.cpp", "<zipccl/side.hpp>"),
             ("tools/x.cpp", "<zipccl/unlisted.hpp>"),
