@@ -126,17 +126,28 @@ void MpiLibrary::check(int error, std::string_view call, SourceLocation where) c
   throw Error(ErrorCode::kSystemError, concat(call, " failed: ", textOf(error)), where);
 }
 
+void MpiLibrary::addTransport(MpiCommunicators& communicators) {
+  communicators.creationIndex = creationCount_;
+  live_.push_back(creationCount_);
+  ++creationCount_;
+}
+
 void MpiLibrary::retire(std::unique_ptr<MpiCommunicators> communicators, bool hasFailed) noexcept {
-  --transportCount_;
   if (hasFailed) {
-    // Nobody answers for a failed transport, so it cannot be known when MPI is done with them.
+    // Nobody answers for a failed transport, so it cannot be known when MPI is done with them: they
+    // count as in use, which keeps all later ones, too, as on the other ranks.
     hasFailed_ = true;
     keep(std::move(communicators));
     return;
   }
   try {
     retired_.reserve(retired_.size() + 1);
-    retired_.push_back(std::move(communicators));
+    const auto isLater = [&](const std::unique_ptr<MpiCommunicators>& other) {
+      return other->creationIndex > communicators->creationIndex;
+    };
+    const auto place = std::find_if(retired_.begin(), retired_.end(), isLater);
+    std::erase(live_, communicators->creationIndex);
+    retired_.insert(place, std::move(communicators));
   } catch (const std::exception&) {
     keep(std::move(communicators));
   }
@@ -187,16 +198,28 @@ void MpiLibrary::requireUsable() const {
   int isFinalised = 0;
   check(functions_.isFinalised(&isFinalised), "MPI_Finalized");
   refuseFinalised(isFinalised);
+  int mayCall = 0;
+  check(functions_.mayThisThreadCall(&mayCall), "MPI_Query_thread");
+  if (mayCall == 0) {
+    logWarn(
+        "MPI was initialised with a thread level below MPI_THREAD_SERIALIZED, which forbids any "
+        "thread but the one that did it to use MPI, and this is another: calls may fail or hang");
+  }
 }
 
 void MpiLibrary::sweep() {
+  // All are looked at, so that notices that arrive for the later ones are taken too.
+  bool mayFree = true;
   for (std::size_t i = 0; i < retired_.size();) {
-    if (!isFreeable(*retired_[i])) {
+    MpiCommunicators& communicators = *retired_[i];
+    const bool isFirst = live_.empty() || communicators.creationIndex < live_.front();
+    mayFree = isFreeable(communicators) && isFirst && mayFree;
+    if (!mayFree) {
       ++i;
       continue;
     }
-    check(functions_.freeComm(&retired_[i]->data), "MPI_Comm_free");
-    check(functions_.freeComm(&retired_[i]->control), "MPI_Comm_free");
+    check(functions_.freeComm(&communicators.data), "MPI_Comm_free");
+    check(functions_.freeComm(&communicators.control), "MPI_Comm_free");
     retired_.erase(retired_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

@@ -51,7 +51,8 @@ inline constexpr int kMpiNoticeTag = 3;
 struct MpiCommunicators {
   ZipcclMpiHandle data = {};
   ZipcclMpiHandle control = {};
-  std::vector<bool> hasLeft;  ///< by rank; the own one is true
+  std::uint64_t creationIndex = 0;  ///< their order, the same on all ranks
+  std::vector<bool> hasLeft;        ///< by rank; the own one is true
   std::vector<std::unique_ptr<MpiNoticeSend>> notices;
 };
 
@@ -78,7 +79,8 @@ class MpiLibrary {
   /// Whether this process is a child, by fork(), of the one that this library was made in.
   [[nodiscard]] bool isInChild() const noexcept;
 
-  void addTransport() noexcept { ++transportCount_; }
+  /// Of a transport that has been made with `communicators`; retire() is its end.
+  void addTransport(MpiCommunicators& communicators);
 
   /// Takes over what a transport leaves behind. Never throws; what cannot be kept is leaked.
   void retire(std::unique_ptr<MpiCommunicators> communicators, bool hasFailed) noexcept;
@@ -86,7 +88,9 @@ class MpiLibrary {
   /// Keeps communicators that MPI may go on to use for as long as this library lives.
   void keep(std::unique_ptr<MpiCommunicators> communicators) noexcept;
 
-  /// Frees the communicators that every rank has left. Does not wait.
+  /// Frees the communicators that every rank has left, strictly in the order of their creation, up
+  /// to the first that is in use: freeing is a collective call. After a failure some are never
+  /// freed, and none that came later. Does not wait.
   void sweep();
 
   /// Waits, as long as it takes, until every rank has left every transport, and finalises MPI. Does
@@ -97,7 +101,7 @@ class MpiLibrary {
 
  private:
   [[nodiscard]] bool canFinalise() const noexcept {
-    return didInitialise_ && !hasFailed_ && transportCount_ == 0;
+    return didInitialise_ && !hasFailed_ && live_.empty();
   }
   [[nodiscard]] bool isFreeable(MpiCommunicators& communicators);
 
@@ -105,8 +109,9 @@ class MpiLibrary {
   const int processId_;
   bool didInitialise_ = false;
   bool hasFailed_ = false;
-  int transportCount_ = 0;
-  std::vector<std::unique_ptr<MpiCommunicators>> retired_;
+  std::uint64_t creationCount_ = 0;
+  std::vector<std::uint64_t> live_;  ///< creation indices of what is in use, ascending
+  std::vector<std::unique_ptr<MpiCommunicators>> retired_;  ///< in the order of their creation
   std::vector<std::unique_ptr<MpiCommunicators>> kept_;
 };
 

@@ -125,6 +125,11 @@ class MpiOperation final : public Operation {
   MpiOperation(MpiTransport& transport, CallKind kind, Milliseconds timeout)
       : transport_(transport), kind_(kind), timeout_(timeout) {}
 
+  /// One that memory ran out for is still under way.
+  ~MpiOperation() override {
+    if (!wasAbandoned_ && !isComplete()) cancel();
+  }
+
   [[nodiscard]] bool progress(bool mayBlock) override;
   [[nodiscard]] std::size_t progressAny(std::span<Operation* const> operations) override;
   void cancel() noexcept override;
@@ -165,6 +170,7 @@ class MpiOperation final : public Operation {
   CallKind kind_;
   Milliseconds timeout_;
   std::vector<Part> parts_;
+  bool wasAbandoned_ = false;
 };
 
 class MpiTransport final : public Transport {
@@ -177,7 +183,7 @@ class MpiTransport final : public Transport {
         peers_(static_cast<std::size_t>(rankCount)) {
     communicators_->hasLeft.assign(static_cast<std::size_t>(rankCount), false);
     communicators_->hasLeft[static_cast<std::size_t>(rank)] = true;
-    library_->addTransport();
+    library_->addTransport(*communicators_);
   }
 
   ~MpiTransport() override;
@@ -401,6 +407,7 @@ void MpiOperation::lookForTrouble(std::span<Operation* const> operations,
 }
 
 void MpiOperation::abandon() noexcept {
+  wasAbandoned_ = true;
   transport_.dropSelfMessages(this);
   openSelfCount = 0;
   for (Part& part : parts_) {

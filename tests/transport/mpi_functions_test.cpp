@@ -17,12 +17,14 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/settings.hpp"
 #include "base/text.hpp"
+#include "support/out_of_memory.hpp"
 #include "transport/mpi_library.hpp"
 #include "transport/mpi_transport.hpp"
 
@@ -49,6 +51,7 @@ struct FakeMpi {
   int initialiseError = 0;
   int wasFinalised = 0;
   int didInitialise = 0;
+  int mayThisThreadCall = 1;
   bool doesDuplicate = true;
   std::string failingCall;
   bool doesComplete = true;
@@ -63,6 +66,8 @@ struct FakeMpi {
   int blockingGatherCount = 0;
   bool wasGatherInPlace = false;
   int freedCount = 0;
+  std::vector<std::uint64_t> freed;  // as numbered by creation
+  std::uint64_t createdCount = 0;
   int finaliseCount = 0;
 };
 
@@ -125,6 +130,11 @@ const ZipcclMpiFunctions kFakeFunctions = {
           *wasFinalised = fake->wasFinalised;
           return fake->initialiseError;
         },
+    .mayThisThreadCall =
+        [](int* answer) {
+          *answer = fake->mayThisThreadCall;
+          return 0;
+        },
     .isFinalised =
         [](int* answer) {
           *answer = fake->wasFinalised;
@@ -148,14 +158,16 @@ const ZipcclMpiFunctions kFakeFunctions = {
           return error;
         },
     .finishComm =
-        [](ZipcclMpiHandle*, int* rank, int* rankCount) {
+        [](ZipcclMpiHandle* comm, int* rank, int* rankCount) {
+          comm->storage[0] = ++fake->createdCount;
           *rank = 0;
           *rankCount = 2;
           return 0;
         },
     .freeComm =
-        [](ZipcclMpiHandle*) {
+        [](ZipcclMpiHandle* comm) {
           ++fake->freedCount;
+          fake->freed.push_back(comm->storage[0]);
           return 0;
         },
     .startSend =
@@ -482,6 +494,21 @@ TEST_F(MpiFunctions, ReceivesAreCancelledAfterAFailure) {
   EXPECT_FALSE(request.isActive());
 }
 
+/// The operation must not stay behind in the transport's lists.
+TEST_F(MpiFunctions, AWaitThatMemoryRunsOutForGivesItsMessagesUp) {
+  Transport& one = transport(20ms);
+  std::byte data[8] = {};
+  const ReceiveMessage receive{.peer = 0, .data = data, .bytes = 8};
+  Request request = one.startExchange({}, {&receive, 1});
+  const auto waitWithoutMemory = [&] {
+    const zipccl::testing::OutOfMemory outOfMemory;
+    one.wait(request);
+  };
+  EXPECT_THROW(waitWithoutMemory(), std::bad_alloc);
+  EXPECT_TRUE(one.hasFailed()) << "the other ranks would wait in vain";
+  EXPECT_FALSE(request.isActive());
+}
+
 TEST_F(MpiFunctions, MessagesToOneselfNeedNoMpi) {
   Transport& one = transport();
   const std::size_t startedCount = mpi_->started.size();
@@ -538,12 +565,53 @@ TEST_F(MpiFunctions, GathersAreInPlaceWhateverTheBuffers) {
   }
 }
 
+TEST_F(MpiFunctions, AThreadThatMustNotUseMpiIsWarned) {
+  const auto warningOf = [&](int mayCall) {
+    mpi_->mayThisThreadCall = mayCall;
+    ::testing::internal::CaptureStderr();
+    static_cast<void>(makeMpiTransport(kFakeFunctions));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(warningOf(1), "");
+  EXPECT_NE(warningOf(0).find("WARN MPI was initialised with a thread level below "
+                              "MPI_THREAD_SERIALIZED"),
+            std::string::npos);
+}
+
+std::unique_ptr<MpiCommunicators> addTo(MpiLibrary& library, bool hasPeerLeft,
+                                        std::uint64_t number = 0) {
+  auto communicators = std::make_unique<MpiCommunicators>();
+  communicators->hasLeft = {true, hasPeerLeft};
+  communicators->data.storage[0] = communicators->control.storage[0] = number;
+  library.addTransport(*communicators);
+  return communicators;
+}
+
+/// Freeing is a collective call, so its order must not depend on when this rank saw what.
+TEST_F(MpiFunctions, CommunicatorsAreFreedInTheOrderOfTheirCreation) {
+  MpiLibrary library(kFakeFunctions);
+  std::vector<std::unique_ptr<MpiCommunicators>> made;
+  for (std::uint64_t number = 1; number <= 4; ++number) {
+    made.push_back(addTo(library, number != 2, number));
+  }
+  library.retire(std::move(made[3]), false);
+  library.retire(std::move(made[1]), false);
+  library.retire(std::move(made[2]), false);
+  library.sweep();
+  EXPECT_EQ(mpi_->freed, std::vector<std::uint64_t>()) << "the first is in use";
+  library.retire(std::move(made[0]), false);
+  library.sweep();
+  EXPECT_EQ(mpi_->freed, (std::vector<std::uint64_t>{1, 1})) << "rank 1 has not left the second";
+  MpiNotice leaving;
+  leaving.kind = MpiNotice::Kind::kLeaving;
+  arrive(leaving);
+  library.sweep();
+  EXPECT_EQ(mpi_->freed, (std::vector<std::uint64_t>{1, 1, 2, 2, 3, 3, 4, 4}));
+}
+
 TEST_F(MpiFunctions, CommunicatorsAreKeptUntilAllHaveLeft) {
   const auto library = std::make_shared<MpiLibrary>(kFakeFunctions);
-  auto communicators = std::make_unique<MpiCommunicators>();
-  communicators->hasLeft = {true, false};
-  library->addTransport();
-  library->retire(std::move(communicators), false);
+  library->retire(addTo(*library, false), false);
   library->sweep();
   EXPECT_EQ(mpi_->freedCount, 0);
   MpiNotice question;
@@ -565,19 +633,17 @@ TEST_F(MpiFunctions, MpiIsFinalisedOnlyWhereItCannotHang) {
     mpi_->didInitialise = didInitialise ? 1 : 0;
     return std::make_shared<MpiLibrary>(kFakeFunctions);
   };
-  const auto retire = [](MpiLibrary& library, bool hasFailed, bool hasPeerLeft) {
-    auto communicators = std::make_unique<MpiCommunicators>();
-    communicators->hasLeft = {true, hasPeerLeft};
-    library.retire(std::move(communicators), hasFailed);
+  const auto addAndRetire = [](MpiLibrary& library, bool hasFailed, bool hasPeerLeft) {
+    library.retire(addTo(library, hasPeerLeft), hasFailed);
   };
   EXPECT_TRUE(make(true)->finalise());
   EXPECT_EQ(mpi_->finaliseCount, 1);
   EXPECT_FALSE(make(false)->finalise()) << "the program initialised MPI";
 
   const auto library = make(true);
-  library->addTransport();
+  std::unique_ptr<MpiCommunicators> communicators = addTo(*library, false);
   EXPECT_FALSE(library->finalise()) << "a transport exists";
-  retire(*library, false, false);
+  library->retire(std::move(communicators), false);
   MpiNotice leaving;
   leaving.kind = MpiNotice::Kind::kLeaving;
   arrive(leaving);
@@ -587,13 +653,11 @@ TEST_F(MpiFunctions, MpiIsFinalisedOnlyWhereItCannotHang) {
   EXPECT_EQ(mpi_->finaliseCount, 2);
 
   const auto failedHere = make(true);
-  failedHere->addTransport();
-  retire(*failedHere, true, true);
+  addAndRetire(*failedHere, true, true);
   EXPECT_FALSE(failedHere->finalise()) << "a transport failed";
 
   const auto failedThere = make(true);
-  failedThere->addTransport();
-  retire(*failedThere, false, false);
+  addAndRetire(*failedThere, false, false);
   arrive(failureNotice(ErrorCode::kRemoteError, -1, "late"));
   mpi_->looksBeforeNotices = 5;
   EXPECT_FALSE(failedThere->finalise()) << "the peer failed";
@@ -625,10 +689,7 @@ int inForkedChild(Body body) {
 TEST_F(MpiFunctions, AForkedChildLeavesMpiAlone) {
   mpi_->didInitialise = 1;
   const auto library = std::make_shared<MpiLibrary>(kFakeFunctions);
-  library->addTransport();
-  auto communicators = std::make_unique<MpiCommunicators>();
-  communicators->hasLeft = {true, false};
-  library->retire(std::move(communicators), false);
+  library->retire(addTo(*library, false), false);
   Transport& one = transport();
   EXPECT_EQ(inForkedChild([&] {
               const bool isFinalised = library->finalise();
@@ -676,7 +737,7 @@ TEST_F(MpiPluginDeathTest, AMissingPluginIsToldWithAllPlaces) {
 
 TEST_F(MpiPluginDeathTest, APluginOfAnotherVersionIsRefused) {
   EXPECT_EXIT(loadFrom(ZIPCCL_WRONG_VERSION_DIR), ::testing::ExitedWithCode(3),
-              "code 2: the MPI plugin .* has version 999, this ZipCCL needs version 1");
+              "code 2: the MPI plugin .* has version 999, this ZipCCL needs version 2");
 }
 
 TEST_F(MpiPluginDeathTest, AMissingMpiIsToldWithWhatToInstall) {

@@ -28,6 +28,8 @@ struct ZipcclMpiFunctions {
   /// it, unless that was done before. `*wasFinalised`: MPI was finalised already, nothing can be
   /// done.
   int (*initialise)(int* didInitialise, int* wasFinalised);
+  /// Whether the thread level allows the calling thread to use MPI: 0 or 1.
+  int (*mayThisThreadCall)(int* answer);
   int (*isFinalised)(int* answer);
   int (*finalise)();
 
@@ -78,7 +80,7 @@ const ZipcclMpiFunctions* zipcclMpiFunctions();
 namespace zipccl::transport {
 
 /// Raised with every change of ZipcclMpiFunctions.
-inline constexpr std::uint32_t kMpiPluginVersion = 1;
+inline constexpr std::uint32_t kMpiPluginVersion = 2;
 inline constexpr const char* kMpiPluginSymbol = "zipcclMpiFunctions";
 inline constexpr const char* kMpiPluginFile = "libzipccl_mpi.so";
 

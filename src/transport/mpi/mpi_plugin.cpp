@@ -84,8 +84,14 @@ class ByteSpanType {
   [[nodiscard]] MPI_Datatype type() const { return type_; }
 
  private:
+#ifdef ZIPCCL_TEST_SMALL_BLOCKS
+  // For the tests, whose messages are not larger than what an int can count.
+  static constexpr std::uint64_t kMaxPlainBytes = 500;
+  static constexpr std::uint64_t kBlockBytes = 64;
+#else
   static constexpr std::uint64_t kMaxPlainBytes = INT_MAX;
   static constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 24;
+#endif
 
   void run(int error) {
     if (error_ == MPI_SUCCESS) error_ = error;
@@ -107,7 +113,18 @@ int initialise(int* didInitialise, int* wasFinalised) {
   if (error != MPI_SUCCESS || answer != 0) return error;
   int provided = 0;
   error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-  *didInitialise = error == MPI_SUCCESS ? 1 : 0;
+  if (error != MPI_SUCCESS) return error;
+  *didInitialise = 1;
+  // Errors of calls that have no communicator of their own come to this one, which would end the
+  // program. Where the program initialised MPI, its own choice stays.
+  return MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+}
+
+int mayThisThreadCall(int* answer) {
+  int level = MPI_THREAD_SINGLE;
+  int error = MPI_Query_thread(&level);
+  *answer = 1;
+  if (error == MPI_SUCCESS && level < MPI_THREAD_SERIALIZED) error = MPI_Is_thread_main(answer);
   return error;
 }
 
@@ -273,6 +290,7 @@ constexpr ZipcclMpiFunctions kFunctions = {
     .version = zipccl::transport::kMpiPluginVersion,
     .structBytes = sizeof(ZipcclMpiFunctions),
     .initialise = initialise,
+    .mayThisThreadCall = mayThisThreadCall,
     .isFinalised = isFinalised,
     .finalise = finalise,
     .errorText = errorText,
