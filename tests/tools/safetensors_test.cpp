@@ -161,6 +161,21 @@ TEST(SafetensorsHeader, DoesNotDescendIntoDepth) {
   expectComplaint(objects, 0, "unknown field 'a'");
 }
 
+TEST(SafetensorsHeader, RejectsMoreEntriesThanAnyModelHas) {
+  const auto headerOf = [](std::size_t count) {
+    std::string header = "{";
+    for (std::size_t i = 0; i < count; ++i) {
+      header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+                R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+    }
+    return header + "}";
+  };
+  EXPECT_EQ(parseSafetensorsHeader(headerOf(kMaxSafetensorsTensors), 0).size(),
+            kMaxSafetensorsTensors);
+  EXPECT_THROW(static_cast<void>(parseSafetensorsHeader(headerOf(kMaxSafetensorsTensors + 1), 0)),
+               Failure);
+}
+
 TEST(SafetensorsHeader, ListsUnknownDatatypesWithoutJudgingTheirShape) {
   const std::vector<Tensor> tensors =
       parseSafetensorsHeader("{" + entry("a", "F4", "[7]", "[0,3]") + "}", 3);
@@ -242,6 +257,21 @@ TEST_F(SafetensorsFileTest, RejectsWhatIsNoRegularFile) {
   EXPECT_THROW(SafetensorsFile("/dev/null"), Failure);
   EXPECT_THROW(SafetensorsFile{folder_.path(".")}, Failure);
   EXPECT_THROW(SafetensorsFile{folder_.path("missing")}, Failure);
+}
+
+/// The system's files tell a size that they do not have: reading them fails as a disk may.
+TEST_F(SafetensorsFileTest, DoesNotBlameTheFormatForAFailingRead) {
+  const std::string path = "/sys/devices/system/cpu/online";
+  if (!std::filesystem::exists(path) || std::filesystem::file_size(path) < 8) {
+    GTEST_SKIP() << "no " << path;
+  }
+  try {
+    const SafetensorsFile file(path);
+    ADD_FAILURE() << path << " is read";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(std::string(failure.what()).find(path + ": the file ends at byte "), 0U)
+        << failure.what();
+  }
 }
 
 TEST_F(SafetensorsFileTest, SurvivesEveryTruncation) {

@@ -40,20 +40,21 @@ std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks) {
   return counts;
 }
 
-void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry, int ranks,
-                  int ranksOfProcess) {
-  // In floating point, where nothing overflows: what every rank of the process sends, a copy of
-  // what its own ranks send, and what they receive.
-  const auto all = static_cast<double>(ranks);
-  const auto own = static_cast<double>(ranksOfProcess);
+void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry,
+                  const MachineShare& share) {
+  // In floating point, where nothing overflows: what every rank of the run sends, a copy of what
+  // the process's own ranks send, and what they receive.
+  const auto all = static_cast<double>(share.ranks);
+  const auto own = static_cast<double>(share.ranksOfProcess);
   const double messageBytes =
       static_cast<double>(mostCount) * static_cast<double>(geometry.elementBytes());
   const double neededBytes =
-      (all + own) * static_cast<double>(geometry.bytes()) + own * all * messageBytes;
+      share.processes *
+      ((all + own) * static_cast<double>(geometry.bytes()) + own * all * messageBytes);
   const std::uint64_t presentBytes = physicalMemoryBytes();
   if (neededBytes > static_cast<double>(presentBytes)) {
     throw Failure("messages of this size need " + fixed(neededBytes / 0x1.0p30, 1) +
-                  " GiB of memory for " + std::to_string(ranksOfProcess) +
+                  " GiB of memory for " + std::to_string(share.processes * share.ranksOfProcess) +
                   " ranks, of which this machine has " + humanBytes(presentBytes) +
                   "; choose a smaller --maxbytes");
   }

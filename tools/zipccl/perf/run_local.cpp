@@ -43,7 +43,7 @@ ExitStatus runLocal(const Options& options, const std::vector<std::string>& argu
   const std::vector<std::uint64_t> counts = messageCounts(setup, ranks);
   const std::uint64_t mostCount = counts.back();
   const PoolGeometry geometry(mostCount, elementBytes(info.datatype), ranks);
-  expectMemory(mostCount, geometry, ranks, ranks);
+  expectMemory(mostCount, geometry, {.ranks = ranks, .ranksOfProcess = ranks});
 
   Reporter reporter(setup.report, streams);
   reporter.progress().show("making data");

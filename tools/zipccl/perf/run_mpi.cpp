@@ -27,12 +27,6 @@ struct Greeting {
   std::uint64_t seed = 0;
 };
 
-/// What each made of it.
-struct DataNote {
-  ExitStatus status = ExitStatus::kSuccess;
-  std::uint64_t pools = 0;  ///< fingerprint
-};
-
 std::uint64_t fingerprintOf(const std::string& text) {
   return fingerprint(std::as_bytes(std::span(text)));
 }
@@ -89,6 +83,8 @@ class MpiRun {
       hosts.insert(all[rank].host);
     }
     hosts_ = static_cast<int>(hosts.size());
+    ranksOfHost_ = static_cast<int>(std::count_if(
+        all.begin(), all.end(), [&](const Greeting& each) { return each.host == mine.host; }));
     seed_ = all.front().seed;
     if (options_.ranks && *options_.ranks != ranks_) {
       failEverywhere(ExitStatus::kUsage, "--ranks is " + std::to_string(*options_.ranks) +
@@ -105,7 +101,7 @@ class MpiRun {
     if (setup_.source->usesSeed()) info.seed = seed_;
     counts_ = messageCounts(setup_, ranks_);
     const PoolGeometry geometry(counts_.back(), elementBytes(info.datatype), ranks_);
-    expectMemory(counts_.back(), geometry, ranks_, 1);
+    expectMemory(counts_.back(), geometry, {.ranks = ranks_, .processes = ranksOfHost_});
     if (rank_ == 0) reporter_.emplace(setup_.report, streams_);
     // The other ranks of this host do the same with the other cores.
     pools_.emplace(*setup_.source, seed_, ranks_, geometry, 1);
@@ -115,25 +111,24 @@ class MpiRun {
   /// Runs `step` on all ranks. If it fails somewhere, it fails everywhere.
   void agree(const std::function<void()>& step) {
     std::exception_ptr failure;
-    DataNote mine;
+    auto mine = ExitStatus::kSuccess;
     try {
       step();
     } catch (const UsageError&) {
       failure = std::current_exception();
-      mine.status = ExitStatus::kUsage;
+      mine = ExitStatus::kUsage;
     } catch (const std::exception&) {
       failure = std::current_exception();
-      mine.status = ExitStatus::kFailure;
+      mine = ExitStatus::kFailure;
     }
-    const std::vector<DataNote> all = communicators_.control.gather(mine);
-    const auto first = std::find_if(all.begin(), all.end(), [](const DataNote& note) {
-      return note.status != ExitStatus::kSuccess;
-    });
+    const std::vector<ExitStatus> all = communicators_.control.gather(mine);
+    const auto first = std::find_if(
+        all.begin(), all.end(), [](ExitStatus status) { return status != ExitStatus::kSuccess; });
     if (first == all.end()) return;
     const auto firstRank = static_cast<std::size_t>(first - all.begin());
     // One rank speaks, the first; what the others found is nearly always the same.
     if (static_cast<std::size_t>(rank_) == firstRank) std::rethrow_exception(failure);
-    throw SilentExit(first->status);
+    throw SilentExit(*first);
   }
 
   /// Every rank holds what all send; what a file says on one host, it may not on another.
@@ -174,6 +169,7 @@ class MpiRun {
   int rank_;
   int ranks_;
   int hosts_ = 1;
+  int ranksOfHost_ = 1;
   std::uint64_t seed_ = 0;
   RunSetup setup_;
   std::vector<std::uint64_t> counts_;

@@ -34,9 +34,15 @@ struct RunSetup {
 /// The elements that a rank sends, for each size.
 [[nodiscard]] std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks);
 
+/// Who shares the memory of this machine.
+struct MachineShare {
+  int ranks = 1;  ///< of the whole run, on other machines too
+  int processes = 1;
+  int ranksOfProcess = 1;
+};
+
 /// Throws Failure when the buffers would not fit into this machine's memory.
-void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry, int ranks,
-                  int ranksOfProcess);
+void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry, const MachineShare& share);
 
 /// Writes the table as the run goes on, and the JSON file at its end.
 class Reporter {

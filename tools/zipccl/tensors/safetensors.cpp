@@ -66,6 +66,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool key(std::string& text) override {
     if (state_ == State::kTop) {
+      if (names_.size() == kMaxSafetensorsTensors) {
+        fail("its header has more than " + std::to_string(kMaxSafetensorsTensors) + " entries");
+      }
       if (!names_.insert(text).second) fail(inQuotes(text) + " appears twice");
       isMetadata_ = text == "__metadata__";
       tensor_ = {};
@@ -249,6 +252,10 @@ void checkPlace(const Tensor& tensor, std::uint64_t dataBytes) {
   }
 }
 
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Failure(path + " is not a safetensors file: " + why);
+}
+
 }  // namespace
 
 std::uint64_t bitsOfDtype(std::string_view dtype) noexcept {
@@ -290,28 +297,29 @@ std::vector<Tensor> parseSafetensorsHeader(std::string_view header, std::uint64_
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+  // What the system refuses to read says nothing about the format, and keeps its own words.
+  if (file_.sizeBytes() < kLengthBytes) refuse(path, "it is shorter than 8 bytes");
+  std::array<std::byte, kLengthBytes> length{};
+  file_.read(0, length);
+  std::uint64_t headerBytes = 0;
+  for (std::size_t byte = kLengthBytes; byte-- > 0;) {
+    headerBytes = headerBytes << 8 | std::to_integer<std::uint64_t>(length[byte]);
+  }
+  if (headerBytes > file_.sizeBytes() - kLengthBytes) {
+    refuse(path,
+           "its header would be longer than the file: " + std::to_string(headerBytes) + " bytes");
+  }
+  if (headerBytes > kMaxSafetensorsHeaderBytes) {
+    refuse(path, "its header is longer than " + std::to_string(kMaxSafetensorsHeaderBytes) +
+                     " bytes: " + std::to_string(headerBytes));
+  }
+  std::string header(headerBytes, '\0');
+  file_.read(kLengthBytes, std::as_writable_bytes(std::span(header)));
+  firstDataByte_ = kLengthBytes + headerBytes;
   try {
-    if (file_.sizeBytes() < kLengthBytes) throw Failure("it is shorter than 8 bytes");
-    std::array<std::byte, kLengthBytes> length{};
-    file_.read(0, length);
-    std::uint64_t headerBytes = 0;
-    for (std::size_t byte = kLengthBytes; byte-- > 0;) {
-      headerBytes = headerBytes << 8 | std::to_integer<std::uint64_t>(length[byte]);
-    }
-    if (headerBytes > file_.sizeBytes() - kLengthBytes) {
-      throw Failure("its header would be longer than the file: " + std::to_string(headerBytes) +
-                    " bytes");
-    }
-    if (headerBytes > kMaxSafetensorsHeaderBytes) {
-      throw Failure("its header is longer than " + std::to_string(kMaxSafetensorsHeaderBytes) +
-                    " bytes: " + std::to_string(headerBytes));
-    }
-    std::string header(headerBytes, '\0');
-    file_.read(kLengthBytes, std::as_writable_bytes(std::span(header)));
-    firstDataByte_ = kLengthBytes + headerBytes;
     tensors_ = parseSafetensorsHeader(header, file_.sizeBytes() - firstDataByte_);
   } catch (const Failure& failure) {
-    throw Failure(path + " is not a safetensors file: " + failure.what());
+    refuse(path, failure.what());
   }
 }
 

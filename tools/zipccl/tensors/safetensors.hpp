@@ -33,6 +33,10 @@ struct Tensor {
 /// The largest header that is read, as in the reference implementation.
 inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
+/// The most entries of a header, far above any model's: a list of tensors is larger than its text,
+/// and a hostile header must not cost more than a few hundred MB.
+inline constexpr std::size_t kMaxSafetensorsTensors = 250'000;
+
 /// The tensors that the JSON text `header` describes, in the order of their bytes, of which there
 /// are `dataBytes`. They neither overlap nor leave a byte out. Tensors of unknown dtypes are listed
 /// too; of theirs the place is checked, but not whether it fits the shape. Throws Failure that says
