@@ -187,7 +187,8 @@ ZIPCCL_API const char* zipcclGetStrategyName(zipcclStrategy_t strategy);
 
 /// What went wrong last, in words: on `comm` (whichever thread called), or with `comm` NULL in the
 /// calling thread (on whichever communicator). Never NULL, empty when nothing did; valid until the
-/// calling thread's next call of this function. Success does not clear it.
+/// calling thread's next call of this function. Success does not clear it. Of a handle that is no
+/// communicator, or no longer one as far as can be told, it says just that.
 ZIPCCL_API const char* zipcclGetLastError(zipcclComm_t comm);
 
 /// Creates the `nranks` (1 to 1024) communicators of one group inside this process, rank i in

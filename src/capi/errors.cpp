@@ -22,6 +22,12 @@ static_assert(static_cast<int>(ErrorCode::kInvalidUsage) == zipcclInvalidUsage);
 static_assert(static_cast<int>(ErrorCode::kRemoteError) == zipcclRemoteError);
 static_assert(static_cast<int>(ErrorCode::kInProgress) == zipcclInProgress);
 
+constexpr const char* kNotAlive = "comm is not a communicator, or was destroyed";
+
+bool isAlive(zipcclComm_t comm) noexcept {
+  return comm->magic.load(std::memory_order_relaxed) == zipcclComm::kMagic;
+}
+
 std::string& lastErrorOfThread() {
   thread_local std::string message;
   return message;
@@ -42,7 +48,7 @@ zipcclResult_t keep(const char* function, zipcclComm_t comm, ErrorCode code,
 void keepMessage(std::string_view message, zipcclComm_t comm) noexcept {
   try {
     lastErrorOfThread() = message;
-    if (comm != nullptr && comm->magic.load(std::memory_order_relaxed) == zipcclComm::kMagic) {
+    if (comm != nullptr && isAlive(comm)) {
       const std::lock_guard lock(comm->mutex);
       comm->lastError = message;
     }
@@ -67,8 +73,7 @@ zipcclResult_t keepError(const char* function, zipcclComm_t comm) noexcept {
 
 collectives::Communicator& communicatorOf(zipcclComm_t comm) {
   expects(comm != nullptr, "comm is NULL");
-  expects(comm->magic.load(std::memory_order_relaxed) == zipcclComm::kMagic,
-          "comm is not a communicator, or was destroyed");
+  expects(isAlive(comm), kNotAlive);
   return *comm->communicator;
 }
 
@@ -79,9 +84,11 @@ const char* zipcclGetLastError(zipcclComm_t comm) {
   try {
     if (comm == nullptr) {
       answer = zipccl::capi::lastErrorOfThread();
-    } else {
+    } else if (zipccl::capi::isAlive(comm)) {
       const std::lock_guard lock(comm->mutex);
       answer = comm->lastError;
+    } else {
+      answer = zipccl::capi::kNotAlive;
     }
     return answer.c_str();
   } catch (const std::bad_alloc&) {

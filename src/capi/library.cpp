@@ -4,12 +4,14 @@
 
 #include <zipccl/zipccl.h>
 
+#include "base/error.hpp"
+#include "capi/comm.hpp"
+
 zipcclResult_t zipcclGetVersion(int* version) {
-  if (version == nullptr) {
-    return zipcclInvalidArgument;
-  }
-  *version = ZIPCCL_VERSION_CODE;
-  return zipcclSuccess;
+  return zipccl::capi::guarded(__func__, nullptr, [&] {
+    zipccl::expects(version != nullptr, "version is NULL");
+    *version = ZIPCCL_VERSION_CODE;
+  });
 }
 
 const char* zipcclGetErrorString(zipcclResult_t result) {

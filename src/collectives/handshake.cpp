@@ -14,6 +14,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "codec/layout.hpp"
+#include "transport/rank_list.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -71,28 +72,21 @@ constexpr std::array kSettingFields = {
           [](const HandshakeRecord& r) { return describeBytes(r.maxScratchBytes); }},
 };
 
-std::string listRanks(const std::vector<std::size_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    text += concat(i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
-  }
-  return text;
-}
-
 /// `strategy is staged on ranks 0 and 1, native on rank 2`; empty when all are equal.
 std::string describeField(const Field& field, std::span<const HandshakeRecord> records) {
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
     const std::string value = field.show(records[rank]);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& candidate) { return candidate.first == value; });
     if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
-    group->second.push_back(rank);
+    group->second.push_back(static_cast<int>(rank));
   }
   if (groups.size() <= 1) return {};
   std::string text = concat(field.name, " is ");
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    text += concat(i == 0 ? "" : ", ", groups[i].first, " on ", listRanks(groups[i].second));
+    text +=
+        concat(i == 0 ? "" : ", ", groups[i].first, " on ", transport::listRanks(groups[i].second));
   }
   return text;
 }

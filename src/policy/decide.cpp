@@ -68,7 +68,12 @@ Decision decideByTable(CallFacts call, const Profile& profile, const ChunkPlan& 
   return decideByCost(call, profile, plan);
 }
 
-std::string roundedUs(double us) { return concat(static_cast<std::uint64_t>(us + 0.5), " us"); }
+std::string roundedUs(double us) {
+  // Beyond, which a profile from elsewhere may lead to, a cast has no meaning.
+  constexpr double kMostUs = 1e18;
+  if (!(us < kMostUs)) return "more than 30000 years";
+  return concat(static_cast<std::uint64_t>(us + 0.5), " us");
+}
 
 std::string predictions(const Decision& decision) {
   return concat("predicted ", roundedUs(decision.stagedUs), " staged, ",

@@ -468,8 +468,15 @@ TEST_F(CApi, WrongArgumentsAreNamed) {
 
 TEST_F(CApi, DestroyAcceptsNull) { EXPECT_EQ(zipcclCommDestroy(nullptr), zipcclSuccess); }
 
+TEST_F(CApi, TheLastErrorOfWhatIsNoCommunicatorSaysSo) {
+  alignas(16) std::byte other[4096] = {};
+  EXPECT_STREQ(zipcclGetLastError(reinterpret_cast<zipcclComm_t>(other)),
+               "comm is not a communicator, or was destroyed");
+}
+
 TEST_F(CApi, LastErrorsOfThreadsAreApart) {
   EXPECT_EQ(zipcclGetVersion(nullptr), zipcclInvalidArgument);
+  EXPECT_STREQ(zipcclGetLastError(nullptr), "zipcclGetVersion: version is NULL");
   EXPECT_EQ(zipcclCommAbort(nullptr), zipcclInvalidArgument);
   std::jthread([] {
     EXPECT_STREQ(zipcclGetLastError(nullptr), "");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -248,6 +249,18 @@ TEST(DecideProperty, RanksWithDifferentDataDecideAlike) {
   EXPECT_LT(stagedCalls, kCalls);
   RecordProperty("stagedCalls", stagedCalls);
   RecordProperty("probes", probes);
+}
+
+/// What an extravagant profile predicts must not be cast to an integer that cannot hold it.
+TEST(Decide, DescribesPredictionsBeyondAllIntegers) {
+  Decision decision;
+  decision.reason = Reason::kNativeIsFaster;
+  decision.nativeUs = 1e300;
+  decision.stagedUs = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(describe(decision),
+            "native: predicted more than 30000 years staged, more than 30000 years native");
+  decision.stagedUs = 2.5;
+  EXPECT_EQ(describe(decision), "native: predicted 3 us staged, more than 30000 years native");
 }
 
 }  // namespace

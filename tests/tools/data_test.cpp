@@ -15,6 +15,7 @@
 #include "perf/data_pools.hpp"
 #include "perf/data_source.hpp"
 #include "perf/data_spec.hpp"
+#include "perf/run_parts.hpp"
 #include "support/failure.hpp"
 #include "support/file.hpp"
 #include "support/seeded_test.hpp"
@@ -333,6 +334,25 @@ TEST(PoolGeometryTest, MovesALargeMessageToo) {
     begins.insert(geometry.slice(pool, call, 16U << 20).data());
   }
   EXPECT_GE(begins.size(), 3U);
+}
+
+TEST(ExpectMemory, CountsAllProcessesOfTheMachine) {
+  constexpr int kRanks = 4;
+  const auto fits = [](std::uint64_t count, int processes) {
+    try {
+      expectMemory(count, PoolGeometry(count, 2, kRanks),
+                   {.ranks = kRanks, .processes = processes});
+      return true;
+    } catch (const Failure&) {
+      return false;
+    }
+  };
+  std::uint64_t count = 1 << 10;
+  ASSERT_TRUE(fits(count, kRanks));
+  while (fits(2 * count, 1)) count *= 2;
+  EXPECT_TRUE(fits(count, 1)) << "takes more than half of the memory";
+  EXPECT_FALSE(fits(count, 2));
+  EXPECT_FALSE(fits(count, kRanks));
 }
 
 TEST(DataPoolsTest, HoldsWhatTheSourceGivesEachRank) {
