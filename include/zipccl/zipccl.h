@@ -206,6 +206,8 @@ ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int
 /// Creates this process's communicator over MPI_COMM_WORLD. Collective: every process of the world
 /// calls it. Loads libmpi through the plugin libzipccl_mpi.so on first use: zipcclSystemError names
 /// what is missing. MPI is initialised if the caller has not done so, and then finalised at exit.
+/// Where the caller did, MPI_COMM_WORLD's error handler, which ends the program unless the caller
+/// chose another, gets the errors of MPI that concern no communicator of ZipCCL.
 ///
 /// MPI is used with MPI_THREAD_SERIALIZED: while one thread is inside a call on an MPI
 /// communicator, no other may use MPI or another MPI communicator. zipcclCommAbort is free of this,

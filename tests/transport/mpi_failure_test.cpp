@@ -187,6 +187,12 @@ TEST_F(MpiFailure, AProgramMayOwnMpi) {
   }
 }
 
+TEST_F(MpiFailure, ErrorsOfMpiDoNotEndTheProgram) {
+  const Played played = play("error-of-mpi");
+  EXPECT_EQ(played.exitStatus, 0) << played.output;
+  for (int rank = 0; rank < 3; ++rank) expectLine(played, rank, 0, {"goes on"});
+}
+
 TEST_F(MpiFailure, ARankMissingAtTheStartIsATimeout) {
   const Played played = play("missing-at-start");
   EXPECT_NE(played.exitStatus, 0);

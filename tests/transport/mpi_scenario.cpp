@@ -215,6 +215,18 @@ void initialisedByTheProgram() {
   mpi.leaveLoaded();
 }
 
+/// An error of MPI that concerns no communicator of the transport.
+void errorOfMpi() {
+  const std::unique_ptr<Transport> transport = load(60s);
+  DlHandle mpi = openMpi();
+  using CallErrorHandler = int (*)(void* comm, int error);
+  mpi.symbol<CallErrorHandler>("MPI_Comm_call_errhandler")(mpi.symbol<void*>("ompi_mpi_comm_world"),
+                                                           16);
+  report("goes on");
+  gatherSmall(*transport);
+  mpi.leaveLoaded();
+}
+
 void missingAtTheStart() {
   if (rankOfProcess() != 2) {
     reportErrorOf([] { static_cast<void>(load(500ms)); });
@@ -250,6 +262,7 @@ int play(const std::string& name) {
       {"control-mismatch", controlMismatch},
       {"dropped-request", droppedRequest},
       {"initialised-by-program", initialisedByTheProgram},
+      {"error-of-mpi", errorOfMpi},
       {"missing-at-start", missingAtTheStart},
   };
   const auto found = scenarios.find(name);
