@@ -44,7 +44,8 @@ const Fault& fault() {
   return planted;
 }
 
-std::atomic<int> threadCount = 0;
+/// Of those since the last communicators were made, before which none counts.
+std::atomic<int> threadCount = -1'000'000;
 
 template <class Function>
 Function next(const char* name) {
@@ -54,7 +55,8 @@ Function next(const char* name) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int pthread_create(
-    pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
+    pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+    void* argument) noexcept {
   static const auto create = next<decltype(&pthread_create)>("pthread_create");
   if (threadCount++ == fault().rank && fault().kind == "thread") return EAGAIN;
   return create(thread, attributes, body, argument);
