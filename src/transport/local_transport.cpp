@@ -207,6 +207,11 @@ class LocalOperation final : public Operation {
                  std::chrono::milliseconds timeout)
       : state_(std::move(state)), rank_(rank), kind_(kind), timeout_(timeout) {}
 
+  /// One that memory ran out for is still under way.
+  ~LocalOperation() override {
+    if (isUnderWay()) cancel();
+  }
+
   void reserve(std::size_t sendCount, std::size_t receiveCount) {
     posts_.reserve(sendCount);
     expected_.reserve(receiveCount);
@@ -276,6 +281,11 @@ class LocalOperation final : public Operation {
 
  private:
   using Ready = std::pair<Expected*, Post*>;
+
+  [[nodiscard]] bool isUnderWay() const {
+    const std::lock_guard lock(state_->mutex);
+    return std::find(own().begin(), own().end(), this) != own().end();
+  }
 
   static LocalOperation& localOf(Operation* operation) {
     return *static_cast<LocalOperation*>(operation);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "contract.hpp"
+#include "support/out_of_memory.hpp"
 #include "thread_ranks.hpp"
 
 namespace zipccl::transport {
@@ -462,6 +464,25 @@ TEST(LocalWorld, MayEndBeforeItsTransports) {
   std::thread peer([&] { second->barrier(); });
   first->barrier();
   peer.join();
+}
+
+/// The operation must not stay behind in the lists of the ranks.
+TEST(LocalTransport, AWaitThatMemoryRunsOutForGivesItsMessagesUp) {
+  LocalWorld world(2);
+  const std::unique_ptr<Transport> one = world.transport(0);
+  const std::unique_ptr<Transport> other = world.transport(1);
+  one->setTimeout(std::chrono::milliseconds(20));
+  std::byte data[16] = {};
+  const SendMessage send{.peer = 1, .data = data, .bytes = 8};
+  const ReceiveMessage receive{.peer = 1, .data = data + 8, .bytes = 8};
+  Request request = one->startExchange({&send, 1}, {&receive, 1});
+  const auto waitWithoutMemory = [&] {
+    const zipccl::testing::OutOfMemory outOfMemory;
+    one->wait(request);
+  };
+  EXPECT_THROW(waitWithoutMemory(), std::bad_alloc);
+  EXPECT_TRUE(one->hasFailed()) << "the other rank would wait in vain";
+  EXPECT_THROW(other->barrier(), Error);
 }
 
 }  // namespace
