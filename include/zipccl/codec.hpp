@@ -2,6 +2,8 @@
 //
 // The host codec: lossless frames for bf16, fp16 and fp32 tensors, as docs/format.md (version 1)
 // defines them. Everything here works on host memory, is reentrant, and keeps no state between
+// calls. The widest vector instructions that the machine has do the work, and all of them give the
+// same bytes; ZIPCCL_HOST_CODEC=scalar|avx2|avx512 chooses others.
 // calls. Functions that are not noexcept throw zipccl::Error (zipccl/error.hpp).
 
 #pragma once

@@ -31,6 +31,8 @@ constexpr std::array kLogSubsystems = {
     LogSubsystem::kTransport, LogSubsystem::kTuning, LogSubsystem::kGpu,  LogSubsystem::kShim};
 constexpr std::array kStrategyChoices = {StrategyChoice::kAuto, StrategyChoice::kNative,
                                          StrategyChoice::kStaged};
+constexpr std::array kHostCodecChoices = {HostCodecChoice::kAuto, HostCodecChoice::kScalar,
+                                          HostCodecChoice::kAvx2, HostCodecChoice::kAvx512};
 
 template <class Enum, std::size_t count>
 bool parseEnum(std::string_view text, const std::array<Enum, count>& values,
@@ -276,6 +278,18 @@ constexpr std::array kSpecs = {
         .show = showText<&Settings::pluginDirectory>,
     },
     SettingSpec{
+        .name = "ZIPCCL_HOST_CODEC",
+        .values = "auto|scalar|avx2|avx512",
+        .defaultValue = "auto",
+        .help = "Which implementation of the host codec runs: auto is the fastest that the machine "
+                "has, and so is one that it lacks. All give the same bytes.",
+        .apply =
+            [](Settings& s, std::string_view v) {
+              return parseEnum(v, kHostCodecChoices, hostCodecChoiceName, s.hostCodec);
+            },
+        .show = [](const Settings& s) { return std::string(hostCodecChoiceName(s.hostCodec)); },
+    },
+    SettingSpec{
         .name = "ZIPCCL_TIMEOUT",
         .values = "seconds, at most 31536000; 0 is for ever",
         .defaultValue = "1800",
@@ -374,6 +388,20 @@ std::string_view strategyChoiceName(StrategyChoice choice) noexcept {
       return "native";
     case StrategyChoice::kStaged:
       return "staged";
+  }
+  return "?";
+}
+
+std::string_view hostCodecChoiceName(HostCodecChoice choice) noexcept {
+  switch (choice) {
+    case HostCodecChoice::kAuto:
+      return "auto";
+    case HostCodecChoice::kScalar:
+      return "scalar";
+    case HostCodecChoice::kAvx2:
+      return "avx2";
+    case HostCodecChoice::kAvx512:
+      return "avx512";
   }
   return "?";
 }

@@ -36,6 +36,9 @@ inline constexpr std::uint32_t kAllLogSubsystems = (1U << 8) - 1;
 /// ZIPCCL_STRATEGY: what the policy may choose, or what is forced.
 enum class StrategyChoice : std::uint8_t { kAuto, kNative, kStaged };
 
+/// ZIPCCL_HOST_CODEC: which implementation of the host codec runs.
+enum class HostCodecChoice : std::uint8_t { kAuto, kScalar, kAvx2, kAvx512 };
+
 /// The values in force. settingSpecs() tells what each is for.
 struct Settings {
   bool isDisabled = false;
@@ -48,6 +51,7 @@ struct Settings {
   StrategyChoice strategy = StrategyChoice::kAuto;
   std::uint64_t maxScratchBytes = std::uint64_t{256} << 20;
   std::string pluginDirectory;
+  HostCodecChoice hostCodec = HostCodecChoice::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
@@ -105,5 +109,6 @@ struct ParsedSettings {
 [[nodiscard]] std::string_view logLevelName(LogLevel level) noexcept;
 [[nodiscard]] std::string_view logSubsystemName(LogSubsystem subsystem) noexcept;
 [[nodiscard]] std::string_view strategyChoiceName(StrategyChoice choice) noexcept;
+[[nodiscard]] std::string_view hostCodecChoiceName(HostCodecChoice choice) noexcept;
 
 }  // namespace zipccl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Frames by a chosen implementation of the tile codec: what encode() and decode() of
-// zipccl/codec.hpp do with the first of tileCodecs(). For tests and measurements, which force every
+// zipccl/codec.hpp do with defaultTileCodec(). For tests and measurements, which force every
 // implementation in turn.
 
 #pragma once

@@ -173,7 +173,7 @@ DecodeStatus decodeWith(const TileCodec& codec, const FrameSpec& expected,
 
 DecodeStatus decode(const FrameSpec& expected, std::span<const std::byte> staticPart,
                     std::span<const std::byte> dynamicPart, std::span<std::byte> output) noexcept {
-  return decodeWith(*tileCodecs().front(), expected, staticPart, dynamicPart, output);
+  return decodeWith(defaultTileCodec(), expected, staticPart, dynamicPart, output);
 }
 
 DecodeStatus decodeFrame(std::span<const std::byte> frame, std::span<std::byte> output) noexcept {

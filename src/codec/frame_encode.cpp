@@ -172,7 +172,7 @@ EncodeResult encodeWith(const TileCodec& codec, const FrameSpec& spec, const voi
 
 EncodeResult encode(const FrameSpec& spec, const void* source, std::span<std::byte> frame,
                     const ApplicationWords& application) {
-  return encodeWith(*tileCodecs().front(), spec, source, frame, application);
+  return encodeWith(defaultTileCodec(), spec, source, frame, application);
 }
 
 }  // namespace zipccl::codec

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/settings.hpp"
 #include "codec/layout.hpp"
 
 namespace zipccl::codec {
@@ -82,7 +83,16 @@ class TileCodec {
 /// The scalar reference (scalar_tile.cpp).
 [[nodiscard]] const TileCodec& scalarTileCodec() noexcept;
 
+/// By AVX2 (x86/avx2_tile.cpp); null where the machine has none.
+[[nodiscard]] const TileCodec* avx2TileCodec() noexcept;
+
 /// Those that this machine can run, the fastest first.
 [[nodiscard]] std::span<const TileCodec* const> tileCodecs() noexcept;
+
+/// What `choice` names, or the fastest where the machine lacks it.
+[[nodiscard]] const TileCodec& tileCodecFor(HostCodecChoice choice) noexcept;
+
+/// What ZIPCCL_HOST_CODEC chose at the first call.
+[[nodiscard]] const TileCodec& defaultTileCodec() noexcept;
 
 }  // namespace zipccl::codec

@@ -78,6 +78,7 @@ TEST(Settings, WhatIsShownReadsBack) {
       {"ZIPCCL_STRATEGY", "staged"},
       {"ZIPCCL_MAX_SCRATCH", "1G"},
       {"ZIPCCL_PLUGIN_DIR", "/opt/plugins"},
+      {"ZIPCCL_HOST_CODEC", "avx2"},
       {"ZIPCCL_TIMEOUT", "5"},
   };
   const ParsedSettings parsed = parseSettings(variables);

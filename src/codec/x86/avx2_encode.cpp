@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Encoding a tile by AVX2 (docs/format.md sections 4 to 6): one pass over the elements that writes
+// the sign-mantissa plane, adds up the lanes' magnitudes in the scalar rule's order and keeps the
+// exponents; then one over the exponents that makes codes, once the window is known.
+
+#include <cstring>
+
+#include "codec/bytes.hpp"
+#include "codec/tile_window.hpp"
+#include "codec/x86/avx2_tile.hpp"
+#include "codec/x86/avx2_words.hpp"
+#include "codec/x86/escape_places.hpp"
+
+ZIPCCL_BEGIN_AVX2
+
+namespace zipccl::codec::avx2 {
+namespace {
+
+/// Where the upper halves of a tile come from: rows of slots 8c to 8c + 7 of two lanes.
+struct Bfloat16Source {
+  static constexpr Datatype kDatatype = Datatype::kBfloat16;
+  static constexpr bool kHasLow = false;
+
+  const std::byte* elements;
+
+  [[nodiscard]] Vec upper(unsigned c, unsigned lane) {
+    return load(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c));
+  }
+  /// Of the tile after the next, what upper() reads here for four lanes.
+  void prefetch(unsigned c, unsigned lane) const {
+    prefetchAhead(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c),
+                  kTilesAhead * 2 * kTileElements);
+  }
+};
+
+struct Float32Source {
+  static constexpr Datatype kDatatype = Datatype::kFloat32;
+  static constexpr bool kHasLow = true;
+
+  const std::byte* elements;
+  Vec seen;  ///< every bit that an element had; zero at first
+
+  [[nodiscard]] Vec upper(unsigned c, unsigned lane) {
+    const Vec first = slots(8 * c, lane);
+    const Vec second = slots(8 * c + 4, lane);
+    seen = _mm256_or_si256(seen, _mm256_or_si256(first, second));
+    return _mm256_packus_epi32(shifted<-16>(first), shifted<-16>(second));
+  }
+  void prefetch(unsigned c, unsigned lane) const {
+    for (unsigned slot = 8 * c; slot < 8 * c + 8; slot += 4) {
+      prefetchAhead(elements + 4 * elementOfSlot(kDatatype, lane, slot),
+                    kTilesAhead * 4 * kTileElements);
+    }
+  }
+  [[nodiscard]] Vec low(unsigned c, unsigned lane) const {
+    const Vec mask = words(0x0000FFFFU);
+    return _mm256_packus_epi32(_mm256_and_si256(slots(8 * c, lane), mask),
+                               _mm256_and_si256(slots(8 * c + 4, lane), mask));
+  }
+  [[nodiscard]] bool anyLow() const { return _mm256_testz_si256(seen, words(0x0000FFFFU)) == 0; }
+
+ private:
+  [[nodiscard]] Vec slots(unsigned slot, unsigned lane) const {
+    return load(elements + 4 * elementOfSlot(kDatatype, lane, slot));
+  }
+};
+
+/// A tile's pair words by sets of eight lanes, and their exponent fields.
+///
+/// The exponent fields of pair words a and b of a lane stand together as the bytes even a, even b,
+/// odd a, odd b, so that one multiplication joins their codes: a and b are three apart and belong
+/// to one code word, but for the pairs that are left over, 6 with 7 and 8 with 15.
+struct Columns {
+  static constexpr unsigned kJoined = kPairWords / 2;
+  static constexpr unsigned kFirst[kJoined] = {0, 1, 2, 6, 9, 10, 11, 8};
+  static constexpr unsigned kSecond[kJoined] = {3, 4, 5, 7, 12, 13, 14, 15};
+
+  alignas(32) Vec pairWords[kLaneSets][kPairWords];
+  alignas(32) Vec exponents[kLaneSets][kJoined];
+};
+
+inline Vec exponentsOf(Vec a, Vec b) {
+  const Vec first = _mm256_and_si256(shifted<-7>(a), words(0x00FF00FFU));
+  const Vec second = _mm256_and_si256(shifted<1>(b), words(0xFF00FF00U));
+  return _mm256_or_si256(first, second);
+}
+
+inline __m256 plusMagnitudes(__m256 sum, Vec column) {
+  const Vec magnitudes = words(0x7FFF0000U);
+  const Vec even = _mm256_and_si256(shifted<16>(column), magnitudes);
+  const Vec odd = _mm256_and_si256(column, magnitudes);
+  sum = _mm256_add_ps(sum, _mm256_castsi256_ps(even));
+  return _mm256_add_ps(sum, _mm256_castsi256_ps(odd));
+}
+
+/// The sign-mantissa bytes of 16 slots of two lanes, from the rows of both halves.
+inline Vec signMantissa(Vec first, Vec second) {
+  const Vec mask = words(0x00FF00FFU);
+  return _mm256_packus_epi16(_mm256_and_si256(rotatedLeft<1>(first), mask),
+                             _mm256_and_si256(rotatedLeft<1>(second), mask));
+}
+
+/// Takes 16 slots of eight lanes apart: sign-mantissa plane, columns, exponents, which go into
+/// `least` too.
+template <unsigned half, class Source>
+inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& columns,
+                      Vec& least) {
+  Vec first[kRows];
+  Vec second[kRows];
+  for (unsigned row = 0; row < kRows; ++row) {
+    const unsigned lane = kLanesAtOnce * set + 2 * row;
+    first[row] = source.upper(2 * half, lane);
+    second[row] = source.upper(2 * half + 1, lane);
+    if (row % 2 == 0) {
+      source.prefetch(2 * half, lane);
+      source.prefetch(2 * half + 1, lane);
+    }
+    store(record + signMantissaAt(lane, 16 * half), signMantissa(first[row], second[row]));
+  }
+  transpose(first);
+  transpose(second);
+  const Vec w[2 * kRows] = {first[0],  first[1],  first[2],  first[3],
+                            second[0], second[1], second[2], second[3]};
+  for (unsigned i = 0; i < 2 * kRows; ++i) columns.pairWords[set][8 * half + i] = w[i];
+  for (unsigned i = 4 * half; i < 4 * half + 4; ++i) {
+    const Vec both = exponentsOf(w[Columns::kFirst[i] % 8], w[Columns::kSecond[i] % 8]);
+    columns.exponents[set][i] = both;
+    least = _mm256_min_epu8(least, both);
+  }
+}
+
+/// Returns the least exponent fields, in 32 parts.
+template <class Source>
+inline Vec takeApart(Source& source, std::byte* record, Columns& columns) {
+  Vec least = bytes(0xFF);
+  for (unsigned set = 0; set < kLaneSets; ++set) {
+    takeApart<0>(source, set, record, columns, least);
+    takeApart<1>(source, set, record, columns, least);
+  }
+  return least;
+}
+
+struct LaneSums {
+  std::uint64_t sumOfBits;
+  std::uint32_t lanes;
+};
+
+/// What the rule of tile_window.hpp starts from. The lanes of all sets are added up side by side,
+/// since each addition to a lane waits for the one before.
+inline LaneSums measureLanes(const Columns& columns) {
+  __m256 sums[kLaneSets];
+  for (__m256& sum : sums) sum = _mm256_setzero_ps();
+  for (unsigned w = 0; w < kPairWords; ++w) {
+    for (unsigned set = 0; set < kLaneSets; ++set) {
+      sums[set] = plusMagnitudes(sums[set], columns.pairWords[set][w]);
+    }
+  }
+  // isMeasurableLane() for eight lanes; a sum of magnitudes is not negative.
+  const Vec zero = _mm256_setzero_si256();
+  Vec sumOfBits = zero;
+  Vec minusLanes = zero;
+  for (const __m256& sum : sums) {
+    const Vec laneBits = _mm256_castps_si256(sum);
+    const Vec measurable = _mm256_and_si256(_mm256_cmpgt_epi32(laneBits, zero),
+                                            _mm256_cmpgt_epi32(words(0x7F800000U), laneBits));
+    const Vec counted = _mm256_and_si256(laneBits, measurable);
+    minusLanes = _mm256_add_epi32(minusLanes, measurable);
+    sumOfBits = _mm256_add_epi64(sumOfBits, _mm256_srli_epi64(counted, 32));
+    sumOfBits =
+        _mm256_add_epi64(sumOfBits, _mm256_and_si256(counted, _mm256_set1_epi64x(0xFFFFFFFF)));
+  }
+  const Vec lanes = _mm256_sad_epu8(_mm256_sub_epi32(zero, minusLanes), zero);
+  return {sumOfParts(sumOfBits), static_cast<std::uint32_t>(sumOfParts(lanes))};
+}
+
+inline bool isEmpty(const Columns& columns) {
+  Vec seen = _mm256_setzero_si256();
+  for (const auto& set : columns.pairWords) {
+    for (const Vec& column : set) seen = _mm256_or_si256(seen, column);
+  }
+  return _mm256_testz_si256(seen, seen) != 0;
+}
+
+/// A window in every byte, and the codes of exponent fields in it.
+struct SevenCoder {
+  Vec base;
+
+  explicit SevenCoder(std::uint32_t windowBase) : base(bytes(windowBase)) {}
+  [[nodiscard]] Vec operator()(Vec exponents) const {
+    return _mm256_min_epu8(_mm256_sub_epi8(exponents, base), bytes(kEscapeCode));
+  }
+};
+
+struct SixAndZeroCoder {
+  Vec base;
+
+  explicit SixAndZeroCoder(std::uint32_t windowBase) : base(bytes(windowBase)) {}
+  [[nodiscard]] Vec operator()(Vec exponents) const {
+    // The base is above 0, so a zero field lies outside the window.
+    const Vec six = bytes(kZeroCode);
+    const Vec capped = _mm256_min_epu8(_mm256_sub_epi8(exponents, base), six);
+    const Vec outside = _mm256_cmpeq_epi8(capped, six);
+    const Vec isZero = _mm256_cmpeq_epi8(exponents, _mm256_setzero_si256());
+    return _mm256_add_epi8(_mm256_sub_epi8(capped, outside), isZero);
+  }
+};
+
+// Predicates of exponents: 0xFF where they hold.
+
+struct IsZero {
+  [[nodiscard]] Vec operator()(Vec exponents) const {
+    return _mm256_cmpeq_epi8(exponents, _mm256_setzero_si256());
+  }
+};
+
+template <class Coder>
+struct IsEscape {
+  Coder coder;
+
+  [[nodiscard]] Vec operator()(Vec exponents) const {
+    return _mm256_cmpeq_epi8(coder(exponents), bytes(kEscapeCode));
+  }
+};
+
+/// Of how many of the tile's exponents a predicate holds.
+template <class Predicate>
+inline std::uint32_t countExponents(const Columns& columns, const Predicate& predicate) {
+  Vec total = _mm256_setzero_si256();
+  for (const auto& set : columns.exponents) {
+    Vec counts = _mm256_setzero_si256();
+    for (const Vec& exponents : set) counts = _mm256_sub_epi8(counts, predicate(exponents));
+    total = _mm256_add_epi64(total, _mm256_sad_epu8(counts, _mm256_setzero_si256()));
+  }
+  return static_cast<std::uint32_t>(sumOfParts(total));
+}
+
+template <class Coder>
+inline std::uint32_t countEscapesOf(const Columns& columns, const Coder& coder) {
+  return countExponents(columns, IsEscape<Coder>{coder});
+}
+
+/// The code words of eight lanes, in order, from the codes of joined pair words.
+inline void packCodes(const Vec (&codes)[Columns::kJoined], Vec (&codeWords)[kCodeWords]) {
+  const Vec firstPlusEightSecond = _mm256_set1_epi16(0x0801);
+  const Vec middleCode = words(0x01C001C0U);
+  const Vec middle[kCodeWords] = {_mm256_slli_epi16(codes[3], 6), _mm256_srli_epi16(codes[3], 2),
+                                  _mm256_slli_epi16(codes[7], 6)};
+  const Vec share[kCodeWords] = {_mm256_slli_epi16(codes[7], 7), middle[2],
+                                 _mm256_slli_epi16(codes[7], 5)};
+  for (unsigned k = 0; k < kCodeWords; ++k) {
+    const Vec low = _mm256_maddubs_epi16(codes[k], firstPlusEightSecond);
+    const Vec high = _mm256_slli_epi16(_mm256_maddubs_epi16(codes[4 + k], firstPlusEightSecond), 9);
+    const Vec rest = _mm256_or_si256(_mm256_and_si256(middle[k], middleCode),
+                                     _mm256_and_si256(share[k], words(kCodeWordShareBits)));
+    codeWords[k] = columnInOrder(_mm256_or_si256(_mm256_or_si256(low, high), rest));
+  }
+}
+
+template <class Coder>
+inline void writeCodePlane(const Columns& columns, const Coder& coder, std::byte* record,
+                           EscapeMasks& masks) {
+  for (unsigned set = 0; set < kLaneSets; ++set) {
+    const unsigned lane = kLanesAtOnce * set;
+    Vec codes[Columns::kJoined];
+    for (unsigned i = 0; i < Columns::kJoined; ++i) codes[i] = coder(columns.exponents[set][i]);
+    Vec codeWords[kCodeWords];
+    packCodes(codes, codeWords);
+    for (unsigned k = 0; k < kCodeWords; ++k) {
+      store(record + codeWordAt(lane, k), codeWords[k]);
+    }
+    store(reinterpret_cast<std::byte*>(&masks.words[lane / 2]), escapeMasks(codeWords));
+  }
+}
+
+template <Datatype kDatatype>
+inline void writeEscapes(const std::byte* elements, const EscapeMasks& masks,
+                         std::uint32_t escapeCount, std::byte* escapes) {
+  EscapePlaces places;
+  listEscapes<kDatatype>(masks, places);
+  for (std::uint32_t i = 0; i < escapeCount; ++i) {
+    const auto upperHalf = loadWord<std::uint16_t>(elements + places.at[i]);
+    escapes[i] = static_cast<std::byte>(exponentOf(upperHalf));
+  }
+}
+
+template <class Source>
+void writeRaw(Source& source, const TileSink& sink) {
+  for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
+    for (unsigned row = 0; row < kRows; ++row) {
+      store(sink.record + rawWordAt(lane + 2 * row, 0), source.upper(0, lane + 2 * row));
+      store(sink.record + rawWordAt(lane + 2 * row, 4), source.upper(1, lane + 2 * row));
+    }
+    for (unsigned c = 2; c < 4; ++c) {
+      Vec columns[kRows];
+      for (unsigned row = 0; row < kRows; ++row) columns[row] = source.upper(c, lane + 2 * row);
+      transpose(columns);
+      for (unsigned i = 0; i < kRows; ++i) {
+        const unsigned w = 4 * c + i;
+        std::byte* const piece = w < kPairWords - kRawRestWords ? sink.record : sink.block;
+        store(piece + rawWordAt(lane, w), columnInOrder(columns[i]));
+      }
+    }
+  }
+}
+
+/// Writes the upper halves and returns the descriptor without its low bit.
+template <class Source>
+std::uint32_t encodeUpperHalves(Source& source, const TileSink& sink) {
+  Columns columns;
+  const Vec leastExponents = takeApart(source, sink.record, columns);
+  const LaneSums sums = measureLanes(columns);
+  if (sums.lanes == 0 && isEmpty(columns)) {
+    std::memset(sink.record, 0, kUpperRecordBytes);
+    return makeDescriptor(TileKind::kEmpty, 0, 0, false);
+  }
+  TileKind kind = TileKind::kSeven;
+  std::uint32_t windowBase = sevenWindowBase(sums.sumOfBits, sums.lanes);
+
+  if (_mm256_movemask_epi8(IsZero()(leastExponents)) != 0) {
+    const std::uint32_t zeros = countExponents(columns, IsZero());
+    const std::uint32_t sixBase = sixWindowBase(sums.sumOfBits, sums.lanes, zeros);
+    if (countEscapesOf(columns, SixAndZeroCoder(sixBase)) <
+        countEscapesOf(columns, SevenCoder(windowBase))) {
+      kind = TileKind::kSixAndZero;
+      windowBase = sixBase;
+    }
+  }
+
+  EscapeMasks masks;
+  if (kind == TileKind::kSeven) {
+    writeCodePlane(columns, SevenCoder(windowBase), sink.record, masks);
+  } else {
+    writeCodePlane(columns, SixAndZeroCoder(windowBase), sink.record, masks);
+  }
+  const std::uint32_t escapeCount = countEscapes(masks);
+  if (escapeCount > kMaxEscapes) {
+    writeRaw(source, sink);
+    return makeDescriptor(TileKind::kRaw, 0, 0, false);
+  }
+  writeEscapes<Source::kDatatype>(source.elements, masks, escapeCount, sink.escapes);
+  return makeDescriptor(kind, windowBase, escapeCount, false);
+}
+
+void writeLowPlane(const Float32Source& source, std::byte* plane) {
+  for (unsigned c = 0; c < 4; ++c) {
+    for (unsigned lane = 0; lane < kLanes; lane += 2) {
+      store(plane + lowHalfAt(lane, 8 * c), source.low(c, lane));
+    }
+  }
+}
+
+std::uint32_t encodeFloat32(TileFormat format, const std::byte* elements, const TileSink& sink) {
+  Float32Source source{elements, _mm256_setzero_si256()};
+  const std::uint32_t descriptor = encodeUpperHalves(source, sink);
+  const bool storesLow = source.anyLow();
+  if (!format.isNarrow()) {
+    writeLowPlane(source, sink.record + kLowPlaneAt);
+  } else if (storesLow) {
+    writeLowPlane(source, sink.block + blockBytesOf(descriptor, true));
+  }
+  return descriptor | (storesLow ? kDescriptorLowBit : 0U);
+}
+
+}  // namespace
+
+std::uint32_t encodeTile(TileFormat format, const std::byte* elements,
+                         const TileSink& sink) noexcept {
+  if (format.hasLowHalves()) return encodeFloat32(format, elements, sink);
+  Bfloat16Source source{elements};
+  return encodeUpperHalves(source, sink);
+}
+
+}  // namespace zipccl::codec::avx2
+
+ZIPCCL_END_TARGET

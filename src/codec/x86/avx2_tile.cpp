@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The AVX2 implementation behind the interface of a tile codec.
+
+#include "codec/x86/avx2_tile.hpp"
+
+#include "codec/x86/cpu.hpp"
+
+namespace zipccl::codec {
+namespace {
+
+class Avx2TileCodec final : public TileCodec {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "avx2"; }
+
+  [[nodiscard]] std::uint32_t encode(TileFormat format, const std::byte* elements,
+                                     const TileSink& sink) const noexcept override {
+    return avx2::encodeTile(format, elements, sink);
+  }
+
+  [[nodiscard]] bool decode(TileFormat format, std::uint32_t descriptor, const TileSource& source,
+                            std::byte* elements) const noexcept override {
+    return avx2::decodeTile(format, descriptor, source, elements);
+  }
+};
+
+}  // namespace
+
+const TileCodec* avx2TileCodec() noexcept {
+  static const Avx2TileCodec codec;
+  return cpuHasAvx2() ? &codec : nullptr;
+}
+
+}  // namespace zipccl::codec

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which instruction sets this machine has: CPUID, and whether the kernel saves the registers.
+
+#include "codec/x86/cpu.hpp"
+
+namespace zipccl::codec {
+
+bool cpuHasAvx2() noexcept {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+
+}  // namespace zipccl::codec

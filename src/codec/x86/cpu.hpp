@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of the instruction sets of target.hpp this machine and its kernel have.
+
+#pragma once
+
+namespace zipccl::codec {
+
+[[nodiscard]] bool cpuHasAvx2() noexcept;
+
+}  // namespace zipccl::codec
