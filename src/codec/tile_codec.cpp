@@ -15,6 +15,7 @@ class CodecList {
  public:
   CodecList() noexcept {
 #if defined(__x86_64__)
+    add(avx512TileCodec());
     add(avx2TileCodec());
 #endif
     add(&scalarTileCodec());

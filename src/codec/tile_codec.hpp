@@ -86,6 +86,9 @@ class TileCodec {
 /// By AVX2 (x86/avx2_tile.cpp); null where the machine has none.
 [[nodiscard]] const TileCodec* avx2TileCodec() noexcept;
 
+/// By AVX-512 with VBMI2 (x86/avx512_tile.cpp); null where the machine has none.
+[[nodiscard]] const TileCodec* avx512TileCodec() noexcept;
+
 /// Those that this machine can run, the fastest first.
 [[nodiscard]] std::span<const TileCodec* const> tileCodecs() noexcept;
 

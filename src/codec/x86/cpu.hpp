@@ -8,4 +8,7 @@ namespace zipccl::codec {
 
 [[nodiscard]] bool cpuHasAvx2() noexcept;
 
+/// With byte permutations and compression (VBMI, VBMI2): Intel from Ice Lake on, AMD from Zen 4.
+[[nodiscard]] bool cpuHasAvx512() noexcept;
+
 }  // namespace zipccl::codec

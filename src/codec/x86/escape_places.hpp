@@ -7,8 +7,6 @@
 
 #pragma once
 
-#include <immintrin.h>
-
 #include <array>
 #include <cstdint>
 

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decoding a tile by AVX-512 (docs/format.md sections 4 to 6). Codes are taken out of their words
+// by a shift of its own for each byte, in the order of escapes, so that one expansion of bytes puts
+// the escapes of two lanes in place. Escapes are counted first: no byte of them is read that is not
+// there.
+
+#include <array>
+#include <cstring>
+
+#include "codec/bytes.hpp"
+#include "codec/tile_window.hpp"
+#include "codec/x86/avx512_tile.hpp"
+#include "codec/x86/avx512_words.hpp"
+#include "codec/x86/escape_places.hpp"
+
+ZIPCCL_BEGIN_AVX512
+
+namespace zipccl::codec::avx512 {
+namespace {
+
+/// Where rows of slots 8c to 8c + 7 of four lanes go.
+struct Bfloat16Sink {
+  static constexpr Datatype kDatatype = Datatype::kBfloat16;
+  static constexpr std::size_t kRecordBytes = kUpperRecordBytes;
+
+  std::byte* elements;
+
+  void put(unsigned c, unsigned lane, Vec upper) const {
+    store(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c), upper);
+  }
+};
+
+template <Layout kLayout>
+struct Float32Sink {
+  static constexpr Datatype kDatatype = Datatype::kFloat32;
+  static constexpr std::size_t kRecordBytes =
+      kLayout == Layout::kWide ? kWideRecordBytes : kUpperRecordBytes;
+
+  std::byte* elements;
+  const std::byte* lowPlane;  ///< null when all low halves are zero
+
+  void put(unsigned c, unsigned lane, Vec upper) const {
+    Vec low = _mm512_setzero_si512();
+    if (lowPlane != nullptr) {
+      low = load(lowPlane + lowHalfAt(lane, 8 * c));
+      if (kLayout == Layout::kWide) {
+        prefetchAhead(lowPlane + lowHalfAt(lane, 8 * c), kTilesAhead * kRecordBytes);
+      }
+    }
+    store(elements + 4 * elementOfSlot(kDatatype, lane, 8 * c), _mm512_unpacklo_epi16(low, upper));
+    store(elements + 4 * elementOfSlot(kDatatype, lane, 8 * c + 4),
+          _mm512_unpackhi_epi16(low, upper));
+  }
+};
+
+/// Exponent fields by code, once in each quarter; escapes get theirs later.
+inline Vec exponentTable(std::uint32_t descriptor) {
+  alignas(16) std::uint8_t fields[16] = {};
+  for (std::uint32_t code = 0; code < kEscapeCode; ++code) {
+    fields[code] = static_cast<std::uint8_t>(
+        exponentOfCode(kindOf(descriptor), windowBaseOf(descriptor), code));
+  }
+  return inEveryQuarter(_mm_load_si128(reinterpret_cast<const __m128i*>(fields)));
+}
+
+/// The code words of sixteen lanes, joined two and two so that shifts find every code in one of two
+/// 64-bit words: P[0] and P[1], and P[2] and the sixteenth code pair. Low: lanes 0 1 4 5 8 9 12 13;
+/// high: lanes 2 3 6 7 10 11 14 15.
+struct JoinedCodeWords {
+  Vec firstLow;
+  Vec firstHigh;
+  Vec secondLow;
+  Vec secondHigh;
+};
+
+inline JoinedCodeWords joinedCodeWords(const Vec (&p)[kCodeWords]) {
+  // codePair() of tile_bits.hpp for w = 15.
+  const Vec bit0 = _mm512_and_si512(shifted<-15>(p[0]), words(kPairOnes));
+  const Vec bit01 = andThenOr(shifted<-14>(p[1]), words(kPairOnes << 1), bit0);
+  const Vec lastPair = andThenOr(shifted<-13>(p[2]), words(kPairOnes << 2), bit01);
+  return {_mm512_unpacklo_epi32(p[0], p[1]), _mm512_unpackhi_epi32(p[0], p[1]),
+          _mm512_unpacklo_epi32(p[2], lastPair), _mm512_unpackhi_epi32(p[2], lastPair)};
+}
+
+/// For each byte of a lane in the order of escapes, 16h + w for slot 2w + h: which of the two
+/// joined words holds its code, and where it begins.
+struct CodePlaces {
+  alignas(64) std::array<std::uint8_t, 64> shifts{};
+  std::uint64_t inSecond = 0;
+};
+
+constexpr CodePlaces makeCodePlaces() {
+  CodePlaces places;
+  for (unsigned i = 0; i < 64; ++i) {
+    const unsigned half = i / 16 % 2;
+    const unsigned w = i % 16;
+    const bool isHighWord = w == 15 || w % 3 == 1;
+    const unsigned shift = (w == 15 ? 0 : 3 * (w / 3)) + 16 * half + (isHighWord ? 32 : 0);
+    places.shifts[i] = static_cast<std::uint8_t>(shift);
+    if (w == 15 || w % 3 == 2) places.inSecond |= std::uint64_t{1} << i;
+  }
+  return places;
+}
+constexpr CodePlaces kCodePlaces = makeCodePlaces();
+
+/// The codes of lanes 2i and 2i + 1 of sixteen, in the order of escapes.
+template <unsigned i>
+inline Vec codesOfTwoLanes(const JoinedCodeWords& joined) {
+  constexpr long long kLane = i / 2 * 2;
+  const Vec toAllOfALane =
+      _mm512_setr_epi64(kLane, kLane, kLane, kLane, kLane + 1, kLane + 1, kLane + 1, kLane + 1);
+  const Vec first =
+      _mm512_permutexvar_epi64(toAllOfALane, i % 2 == 0 ? joined.firstLow : joined.firstHigh);
+  const Vec second =
+      _mm512_permutexvar_epi64(toAllOfALane, i % 2 == 0 ? joined.secondLow : joined.secondHigh);
+  const Vec shifts = load(reinterpret_cast<const std::byte*>(kCodePlaces.shifts.data()));
+  const Vec codes =
+      _mm512_mask_mov_epi8(_mm512_multishift_epi64_epi8(shifts, first), kCodePlaces.inSecond,
+                           _mm512_multishift_epi64_epi8(shifts, second));
+  return _mm512_and_si512(codes, bytes(kEscapeCode));
+}
+
+/// Exponent fields of codes, those of escapes from `escapes`, which moves on.
+inline Vec exponentsOf(Vec codes, Vec table, std::uint64_t mask, const std::byte*& escapes) {
+  const auto count = static_cast<std::uint64_t>(_mm_popcnt_u64(mask));
+  const Vec fields = _mm512_maskz_loadu_epi8(lowestBits(count), escapes);
+  escapes += count;
+  return _mm512_mask_expand_epi8(_mm512_shuffle_epi8(table, codes), mask, fields);
+}
+
+/// What all tiles' rows are made from, and where the next escape stands.
+struct CodedTile {
+  const std::byte* record;
+  const std::byte* escapes;
+  Vec table;
+  EscapeMasks masks;
+};
+
+/// Elements of four lanes, row `r` of a set of sixteen.
+template <unsigned r, class Sink>
+inline void putRow(CodedTile& tile, const JoinedCodeWords& joined, unsigned set, const Sink& sink) {
+  const unsigned lane = kLanesAtOnce * set + kRowLanes * r;
+  const Vec firstTwo = exponentsOf(codesOfTwoLanes<2 * r>(joined), tile.table,
+                                   tile.masks.words[lane / 2], tile.escapes);
+  const Vec lastTwo = exponentsOf(codesOfTwoLanes<2 * r + 1>(joined), tile.table,
+                                  tile.masks.words[lane / 2 + 1], tile.escapes);
+  const Vec even = _mm512_shuffle_i64x2(firstTwo, lastTwo, 0x88);
+  const Vec odd = _mm512_shuffle_i64x2(firstTwo, lastTwo, 0xDD);
+  const Vec exponents[2] = {_mm512_unpacklo_epi8(even, odd), _mm512_unpackhi_epi8(even, odd)};
+  for (unsigned half = 0; half < 2; ++half) {
+    const std::byte* const at = tile.record + signMantissaAt(lane, 16 * half);
+    const Vec plane = load(at);
+    prefetchAhead(at, kTilesAhead * Sink::kRecordBytes);
+    sink.put(2 * half, lane, _mm512_ror_epi32(_mm512_unpacklo_epi8(plane, exponents[half]), 1));
+    sink.put(2 * half + 1, lane, _mm512_ror_epi32(_mm512_unpackhi_epi8(plane, exponents[half]), 1));
+  }
+}
+
+inline void loadCodeWords(const std::byte* record, unsigned set, Vec (&p)[kCodeWords]) {
+  for (unsigned k = 0; k < kCodeWords; ++k) p[k] = load(record + codeWordAt(kLanesAtOnce * set, k));
+}
+
+template <class Sink>
+bool decodeCoded(std::uint32_t descriptor, const TileSource& source, const Sink& sink) {
+  CodedTile tile = {source.record, source.escapes, exponentTable(descriptor), {}};
+  for (unsigned set = 0; set < kLaneSets; ++set) {
+    Vec p[kCodeWords];
+    loadCodeWords(source.record, set, p);
+    for (unsigned k = 0; k < kCodeWords; ++k) {
+      prefetchAhead(source.record + codeWordAt(kLanesAtOnce * set, k),
+                    kTilesAhead * Sink::kRecordBytes);
+    }
+    store(reinterpret_cast<std::byte*>(&tile.masks.words[kLanesAtOnce / 2 * set]), escapeMasks(p));
+  }
+  if (countEscapes(tile.masks) != escapesOf(descriptor)) return false;
+  for (unsigned set = 0; set < kLaneSets; ++set) {
+    Vec p[kCodeWords];
+    loadCodeWords(source.record, set, p);
+    const JoinedCodeWords joined = joinedCodeWords(p);
+    putRow<0>(tile, joined, set, sink);
+    putRow<1>(tile, joined, set, sink);
+    putRow<2>(tile, joined, set, sink);
+    putRow<3>(tile, joined, set, sink);
+  }
+  return true;
+}
+
+template <class Sink>
+void decodeEmpty(const Sink& sink) {
+  for (unsigned c = 0; c < 4; ++c) {
+    for (unsigned lane = 0; lane < kLanes; lane += kRowLanes) {
+      sink.put(c, lane, _mm512_setzero_si512());
+    }
+  }
+}
+
+template <class Sink>
+void decodeRaw(const TileSource& source, const Sink& sink) {
+  for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
+    for (unsigned row = 0; row < kRows; ++row) {
+      const unsigned rowLane = lane + kRowLanes * row;
+      sink.put(0, rowLane, load(source.record + rawWordAt(rowLane, 0)));
+      sink.put(1, rowLane, load(source.record + rawWordAt(rowLane, 4)));
+    }
+    for (unsigned c = 2; c < 4; ++c) {
+      Vec rows[kRows];
+      for (unsigned i = 0; i < kRows; ++i) {
+        const unsigned w = 4 * c + i;
+        const std::byte* const piece =
+            w < kPairWords - kRawRestWords ? source.record : source.block;
+        rows[i] = reordered(load(piece + rawWordAt(lane, w)));
+      }
+      transpose(rows);
+      for (unsigned row = 0; row < kRows; ++row) sink.put(c, lane + kRowLanes * row, rows[row]);
+    }
+  }
+}
+
+template <class Sink>
+bool decodeUpperHalves(std::uint32_t descriptor, const TileSource& source, const Sink& sink) {
+  switch (kindOf(descriptor)) {
+    case TileKind::kSeven:
+    case TileKind::kSixAndZero:
+      return decodeCoded(descriptor, source, sink);
+    case TileKind::kEmpty:
+      decodeEmpty(sink);
+      return true;
+    case TileKind::kRaw:
+      decodeRaw(source, sink);
+      return true;
+  }
+  return false;
+}
+
+const std::byte* lowPlaneOf(TileFormat format, std::uint32_t descriptor, const TileSource& source) {
+  if (!hasLow(descriptor)) return nullptr;
+  if (!format.isNarrow()) return source.record + kLowPlaneAt;
+  return source.block + (kindOf(descriptor) == TileKind::kRaw ? kRawRestBytes : 0U);
+}
+
+template <Layout kLayout>
+bool decodeFloat32(TileFormat format, std::uint32_t descriptor, const TileSource& source,
+                   std::byte* elements) {
+  const Float32Sink<kLayout> sink = {elements, lowPlaneOf(format, descriptor, source)};
+  return decodeUpperHalves(descriptor, source, sink);
+}
+
+}  // namespace
+
+bool decodeTile(TileFormat format, std::uint32_t descriptor, const TileSource& source,
+                std::byte* elements) noexcept {
+  if (!format.hasLowHalves()) return decodeUpperHalves(descriptor, source, Bfloat16Sink{elements});
+  return format.isNarrow() ? decodeFloat32<Layout::kNarrow>(format, descriptor, source, elements)
+                           : decodeFloat32<Layout::kWide>(format, descriptor, source, elements);
+}
+
+}  // namespace zipccl::codec::avx512
+
+ZIPCCL_END_TARGET

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The AVX-512 implementation behind the interface of a tile codec.
+
+#include "codec/x86/avx512_tile.hpp"
+
+#include "codec/x86/cpu.hpp"
+
+namespace zipccl::codec {
+namespace {
+
+class Avx512TileCodec final : public TileCodec {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "avx512"; }
+
+  [[nodiscard]] std::uint32_t encode(TileFormat format, const std::byte* elements,
+                                     const TileSink& sink) const noexcept override {
+    return avx512::encodeTile(format, elements, sink);
+  }
+
+  [[nodiscard]] bool decode(TileFormat format, std::uint32_t descriptor, const TileSource& source,
+                            std::byte* elements) const noexcept override {
+    return avx512::decodeTile(format, descriptor, source, elements);
+  }
+};
+
+}  // namespace
+
+const TileCodec* avx512TileCodec() noexcept {
+  static const Avx512TileCodec codec;
+  return cpuHasAvx512() ? &codec : nullptr;
+}
+
+}  // namespace zipccl::codec
