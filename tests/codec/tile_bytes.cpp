@@ -35,7 +35,7 @@ struct TileBytes {
 TileBytes encodeGuarded(const TileCodec& codec, TileFormat format,
                         std::span<const std::byte> elements, std::uint8_t poison) {
   const ExactBuffer source(elements, 1);
-  GuardedBuffer record(format.isNarrow() ? kUpperRecordBytes : kWideRecordBytes, 3, poison);
+  GuardedBuffer record(format.element().recordBytes(format.layout), 3, poison);
   GuardedBuffer block(kMaxBlockBytes, 5, poison);
   GuardedBuffer escapes(kMaxEscapes, 7, poison);
   TileBytes tile;
@@ -52,7 +52,7 @@ TileBytes encodeGuarded(const TileCodec& codec, TileFormat format,
     return Bytes(taken.begin(), taken.end());
   };
   tile.record = take(record, record.bytes().size());
-  tile.block = take(block, blockBytesOf(tile.descriptor, format.isNarrow()));
+  tile.block = take(block, blockBytesOf(tile.descriptor, format.element(), format.layout));
   tile.escapes = take(escapes, escapesOf(tile.descriptor));
   return tile;
 }
@@ -88,14 +88,15 @@ std::uint32_t escapesIn(const Bytes& record) {
 /// A tile of random bits, `wrong` escapes away from what its codes hold.
 TileBytes anyBytes(Random& random, TileFormat format, std::uint32_t moreEscapes, TileKind kind) {
   TileBytes tile;
-  tile.record.resize(format.isNarrow() ? kUpperRecordBytes : kWideRecordBytes);
+  tile.record.resize(format.element().recordBytes(format.layout));
   random.fill(tile.record);
   const bool isCoded = kind == TileKind::kSeven || kind == TileKind::kSixAndZero;
-  const auto base = static_cast<std::uint32_t>(isCoded ? random.below(kMaxWindowBase + 1) : 0);
-  const bool hasLow = format.hasLowHalves() && random.chance(0.5);
+  const auto base =
+      static_cast<std::uint32_t>(isCoded ? random.below(format.element().maxWindowBase() + 1) : 0);
+  const bool hasLow = format.element().hasLowHalves && random.chance(0.5);
   const std::uint32_t escapes = isCoded ? escapesIn(tile.record) + moreEscapes : 0;
   tile.descriptor = makeDescriptor(kind, base, escapes, hasLow);
-  tile.block.resize(blockBytesOf(tile.descriptor, format.isNarrow()));
+  tile.block.resize(blockBytesOf(tile.descriptor, format.element(), format.layout));
   random.fill(tile.block);
   tile.escapes.resize(escapesOf(tile.descriptor));
   random.fill(tile.escapes);
@@ -106,13 +107,14 @@ TileBytes anyBytes(Random& random, TileFormat format, std::uint32_t moreEscapes,
 
 void expectBytesOfTheReference(const TileCodec& codec, Random& random, int repeats) {
   for (int repeat = 0; repeat < repeats && !::testing::Test::HasFailure(); ++repeat) {
-    Words words(kTileElements);
-    fillWords(random, kContents[random.below(std::size(kContents))],
-              kLowHalves[random.below(std::size(kLowHalves))], words);
-    if (repeat % 5 == 0) {
-      words = wordsWithEscapes(random, static_cast<std::uint32_t>(random.below(700)));
-    }
     for (const Format& format : kFormats) {
+      Words words(kTileElements);
+      fillWords(format.datatype, random, kContents[random.below(std::size(kContents))],
+                kLowHalves[random.below(std::size(kLowHalves))], words);
+      if (repeat % 5 == 0) {
+        words = wordsWithEscapes(format.datatype, random,
+                                 static_cast<std::uint32_t>(random.below(700)));
+      }
       SCOPED_TRACE(::testing::Message() << codec.name() << " " << format);
       const TileFormat tileFormat = {format.datatype, format.layout};
       const Bytes elements = elementsOf(format.datatype, words);

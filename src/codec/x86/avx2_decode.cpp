@@ -18,22 +18,24 @@ namespace zipccl::codec::avx2 {
 namespace {
 
 /// Where rows of slots 8c to 8c + 7 of two lanes go.
-struct Bfloat16Sink {
-  static constexpr Datatype kDatatype = Datatype::kBfloat16;
-  static constexpr std::size_t kRecordBytes = kUpperRecordBytes;
+template <Datatype datatype>
+struct HalfSink {
+  static constexpr Datatype kDatatype = datatype;
+  static constexpr ElementFormat kElement = elementFormat(datatype);
+  static constexpr std::size_t kRecordBytes = kElement.recordBytes(Layout::kNarrow);
 
   std::byte* elements;
 
   void put(unsigned c, unsigned lane, Vec upper) const {
-    store(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c), upper);
+    store(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c), upper);
   }
 };
 
 template <Layout kLayout>
 struct Float32Sink {
   static constexpr Datatype kDatatype = Datatype::kFloat32;
-  static constexpr std::size_t kRecordBytes =
-      kLayout == Layout::kWide ? kWideRecordBytes : kUpperRecordBytes;
+  static constexpr ElementFormat kElement = elementFormat(kDatatype);
+  static constexpr std::size_t kRecordBytes = kElement.recordBytes(kLayout);
 
   std::byte* elements;
   const std::byte* lowPlane;  ///< null when all low halves are zero
@@ -46,9 +48,13 @@ struct Float32Sink {
         prefetchAhead(lowPlane + lowHalfAt(lane, 8 * c), kTilesAhead * kRecordBytes);
       }
     }
-    store(elements + 4 * elementOfSlot(kDatatype, lane, 8 * c), _mm256_unpacklo_epi16(low, upper));
-    store(elements + 4 * elementOfSlot(kDatatype, lane, 8 * c + 4),
-          _mm256_unpackhi_epi16(low, upper));
+    store(at(8 * c, lane), _mm256_unpacklo_epi16(low, upper));
+    store(at(8 * c + 4, lane), _mm256_unpackhi_epi16(low, upper));
+  }
+
+ private:
+  [[nodiscard]] std::byte* at(unsigned slot, unsigned lane) const {
+    return elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, slot);
   }
 };
 
@@ -82,38 +88,78 @@ inline Vec exponentTable(std::uint32_t descriptor) {
   return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(fields)));
 }
 
-/// Elements of eight lanes' slots 16h to 16h + 15.
-template <unsigned half, class Sink>
-inline void putHalf(const Vec (&p)[kCodeWords], Vec table, const std::byte* record, unsigned lane,
-                    const Sink& sink) {
+using CodeWords = Vec[kCodeWords];
+
+/// The three words of eight lanes in the plane of three bits a value at `planeAt`, in order.
+inline void loadCodeWords(const std::byte* record, std::uint32_t planeAt, unsigned lane,
+                          CodeWords& p) {
+  for (unsigned k = 0; k < kCodeWords; ++k) p[k] = load(record + threeBitWordAt(planeAt, lane, k));
+}
+
+inline void loadColumns(const std::byte* record, std::uint32_t planeAt, unsigned lane,
+                        CodeWords& p) {
+  loadCodeWords(record, planeAt, lane, p);
+  for (Vec& word : p) word = columnOf(word);
+}
+
+/// Rows of what `table` makes of the values of slots 16h to 16h + 15, a byte each.
+template <unsigned half>
+inline void rowsOf(const CodeWords& p, Vec table, Vec (&rows)[kRows]) {
   const Vec middleSwapped = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
-  Vec fields[kRows] = {codesOfFourSlots<4 * half>(p), codesOfFourSlots<4 * half + 1>(p),
-                       codesOfFourSlots<4 * half + 2>(p), codesOfFourSlots<4 * half + 3>(p)};
-  for (Vec& field : fields) {
-    field = _mm256_shuffle_epi8(_mm256_shuffle_epi8(table, field), middleSwapped);
+  rows[0] = codesOfFourSlots<4 * half>(p);
+  rows[1] = codesOfFourSlots<4 * half + 1>(p);
+  rows[2] = codesOfFourSlots<4 * half + 2>(p);
+  rows[3] = codesOfFourSlots<4 * half + 3>(p);
+  for (Vec& row : rows) row = _mm256_shuffle_epi8(_mm256_shuffle_epi8(table, row), middleSwapped);
+  transpose(rows);
+}
+
+/// The words of three planes that eight lanes are made from.
+struct LaneWords {
+  CodeWords codes;
+  CodeWords fine;  ///< unused where there are no fine bits
+};
+
+/// Elements of eight lanes' slots 16h to 16h + 15.
+template <unsigned half, class Sink>
+inline void putHalf(const LaneWords& laneWords, Vec table, const std::byte* record, unsigned lane,
+                    const Sink& sink) {
+  constexpr bool kHasFine = Sink::kElement.fineBits() != 0;
+  Vec fields[kRows];
+  Vec fine[kRows];
+  rowsOf<half>(laneWords.codes, table, fields);
+  if constexpr (kHasFine) {
+    const Vec identity =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0, 0, 0, 0, 0, 0));
+    rowsOf<half>(laneWords.fine, identity, fine);
   }
-  transpose(fields);
   for (unsigned row = 0; row < kRows; ++row) {
     const unsigned rowLane = lane + 2 * row;
     const Vec plane = load(record + signMantissaAt(rowLane, 16 * half));
     if (row % 2 == 0) {
       prefetchAhead(record + signMantissaAt(rowLane, 16 * half), kTilesAhead * Sink::kRecordBytes);
     }
-    sink.put(2 * half, rowLane, rotatedLeft<31>(_mm256_unpacklo_epi8(plane, fields[row])));
-    sink.put(2 * half + 1, rowLane, rotatedLeft<31>(_mm256_unpackhi_epi8(plane, fields[row])));
+    Vec first = _mm256_unpacklo_epi8(plane, fields[row]);
+    Vec second = _mm256_unpackhi_epi8(plane, fields[row]);
+    if constexpr (kHasFine) {
+      constexpr int kFine = static_cast<int>(Sink::kElement.fineBits());
+      const Vec zero = _mm256_setzero_si256();
+      first =
+          _mm256_or_si256(_mm256_slli_epi16(first, kFine), _mm256_unpacklo_epi8(fine[row], zero));
+      second =
+          _mm256_or_si256(_mm256_slli_epi16(second, kFine), _mm256_unpackhi_epi8(fine[row], zero));
+    }
+    sink.put(2 * half, rowLane, rotatedLeft<31>(first));
+    sink.put(2 * half + 1, rowLane, rotatedLeft<31>(second));
   }
-}
-
-inline void loadCodeWords(const std::byte* record, unsigned lane, Vec (&codeWords)[kCodeWords]) {
-  for (unsigned k = 0; k < kCodeWords; ++k) codeWords[k] = load(record + codeWordAt(lane, k));
 }
 
 template <class Sink>
 inline void readEscapeMasks(const std::byte* record, EscapeMasks& masks) {
   for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
-    Vec codeWords[kCodeWords];
-    loadCodeWords(record, lane, codeWords);
+    CodeWords codeWords;
+    loadCodeWords(record, kCodePlaneAt, lane, codeWords);
     if (lane % 16 == 0) {
       for (unsigned k = 0; k < kCodeWords; ++k) {
         prefetchAhead(record + codeWordAt(lane, k), kTilesAhead * Sink::kRecordBytes);
@@ -127,11 +173,13 @@ inline void readEscapeMasks(const std::byte* record, EscapeMasks& masks) {
 template <Datatype kDatatype>
 inline void putEscapes(const EscapeMasks& masks, std::uint32_t escapeCount,
                        const std::byte* escapes, std::byte* elements) {
+  constexpr ElementFormat kElement = elementFormat(kDatatype);
   EscapePlaces places;
   listEscapes<kDatatype>(masks, places);
   for (std::uint32_t i = 0; i < escapeCount; ++i) {
     std::byte* const at = elements + places.at[i];
-    const auto field = std::to_integer<std::uint32_t>(escapes[i]) << 7;
+    const auto field = (std::to_integer<std::uint32_t>(escapes[i]) & kElement.maxExponent())
+                       << (15 - kElement.exponentBits);
     storeWord(at, static_cast<std::uint16_t>(loadWord<std::uint16_t>(at) | field));
   }
 }
@@ -144,11 +192,13 @@ inline bool decodeCoded(std::uint32_t descriptor, const TileSource& source, cons
   if (escapeCount != escapesOf(descriptor)) return false;
   const Vec table = exponentTable(descriptor);
   for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
-    Vec p[kCodeWords];
-    loadCodeWords(source.record, lane, p);
-    for (Vec& word : p) word = columnOf(word);
-    putHalf<0>(p, table, source.record, lane, sink);
-    putHalf<1>(p, table, source.record, lane, sink);
+    LaneWords laneWords;
+    loadColumns(source.record, kCodePlaneAt, lane, laneWords.codes);
+    if constexpr (Sink::kElement.fineBits() != 0) {
+      loadColumns(source.record, kFinePlaneAt, lane, laneWords.fine);
+    }
+    putHalf<0>(laneWords, table, source.record, lane, sink);
+    putHalf<1>(laneWords, table, source.record, lane, sink);
   }
   putEscapes<Sink::kDatatype>(masks, escapeCount, source.escapes, sink.elements);
   return true;
@@ -163,19 +213,19 @@ void decodeEmpty(const Sink& sink) {
 
 template <class Sink>
 void decodeRaw(const TileSource& source, const Sink& sink) {
+  constexpr ElementFormat kElement = Sink::kElement;
   for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
     for (unsigned row = 0; row < kRows; ++row) {
       const unsigned rowLane = lane + 2 * row;
-      sink.put(0, rowLane, load(source.record + rawWordAt(rowLane, 0)));
-      sink.put(1, rowLane, load(source.record + rawWordAt(rowLane, 4)));
+      sink.put(0, rowLane, load(source.record + rawWordAt(kElement, rowLane, 0)));
+      sink.put(1, rowLane, load(source.record + rawWordAt(kElement, rowLane, 4)));
     }
     for (unsigned c = 2; c < 4; ++c) {
       Vec rows[kRows];
       for (unsigned i = 0; i < kRows; ++i) {
         const unsigned w = 4 * c + i;
-        const std::byte* const piece =
-            w < kPairWords - kRawRestWords ? source.record : source.block;
-        rows[i] = columnOf(load(piece + rawWordAt(lane, w)));
+        const std::byte* const piece = w < kElement.rawRecordWords() ? source.record : source.block;
+        rows[i] = columnOf(load(piece + rawWordAt(kElement, lane, w)));
       }
       transpose(rows);
       for (unsigned row = 0; row < kRows; ++row) sink.put(c, lane + 2 * row, rows[row]);
@@ -199,26 +249,37 @@ bool decodeUpperHalves(std::uint32_t descriptor, const TileSource& source, const
   return false;
 }
 
-const std::byte* lowPlaneOf(TileFormat format, std::uint32_t descriptor, const TileSource& source) {
-  if (!hasLow(descriptor)) return nullptr;
-  if (!format.isNarrow()) return source.record + kLowPlaneAt;
-  return source.block + (kindOf(descriptor) == TileKind::kRaw ? kRawRestBytes : 0U);
+template <Datatype kDatatype>
+bool decodeHalves(std::uint32_t descriptor, const TileSource& source, std::byte* elements) {
+  return decodeUpperHalves(descriptor, source, HalfSink<kDatatype>{elements});
 }
 
 template <Layout kLayout>
-bool decodeFloat32(TileFormat format, std::uint32_t descriptor, const TileSource& source,
-                   std::byte* elements) {
-  const Float32Sink<kLayout> sink = {elements, lowPlaneOf(format, descriptor, source)};
-  return decodeUpperHalves(descriptor, source, sink);
+bool decodeFloat32(std::uint32_t descriptor, const TileSource& source, std::byte* elements) {
+  constexpr ElementFormat kElement = elementFormat(Datatype::kFloat32);
+  const std::byte* lowPlane = nullptr;
+  if (hasLow(descriptor)) {
+    lowPlane = kLayout == Layout::kWide
+                   ? source.record + kElement.lowPlaneAt()
+                   : source.block + blockBytesOf(descriptor, kElement, kLayout) - kLowPlaneBytes;
+  }
+  return decodeUpperHalves(descriptor, source, Float32Sink<kLayout>{elements, lowPlane});
 }
 
 }  // namespace
 
 bool decodeTile(TileFormat format, std::uint32_t descriptor, const TileSource& source,
                 std::byte* elements) noexcept {
-  if (!format.hasLowHalves()) return decodeUpperHalves(descriptor, source, Bfloat16Sink{elements});
-  return format.isNarrow() ? decodeFloat32<Layout::kNarrow>(format, descriptor, source, elements)
-                           : decodeFloat32<Layout::kWide>(format, descriptor, source, elements);
+  switch (format.datatype) {
+    case Datatype::kBfloat16:
+      return decodeHalves<Datatype::kBfloat16>(descriptor, source, elements);
+    case Datatype::kFloat16:
+      return decodeHalves<Datatype::kFloat16>(descriptor, source, elements);
+    case Datatype::kFloat32:
+      break;
+  }
+  return format.isNarrow() ? decodeFloat32<Layout::kNarrow>(descriptor, source, elements)
+                           : decodeFloat32<Layout::kWide>(descriptor, source, elements);
 }
 
 }  // namespace zipccl::codec::avx2

@@ -18,25 +18,26 @@ namespace zipccl::codec::avx2 {
 namespace {
 
 /// Where the upper halves of a tile come from: rows of slots 8c to 8c + 7 of two lanes.
-struct Bfloat16Source {
-  static constexpr Datatype kDatatype = Datatype::kBfloat16;
-  static constexpr bool kHasLow = false;
+template <Datatype datatype>
+struct HalfSource {
+  static constexpr Datatype kDatatype = datatype;
+  static constexpr ElementFormat kElement = elementFormat(datatype);
 
   const std::byte* elements;
 
   [[nodiscard]] Vec upper(unsigned c, unsigned lane) {
-    return load(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c));
+    return load(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c));
   }
   /// Of the tile after the next, what upper() reads here for four lanes.
   void prefetch(unsigned c, unsigned lane) const {
-    prefetchAhead(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c),
-                  kTilesAhead * 2 * kTileElements);
+    prefetchAhead(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c),
+                  kTilesAhead * kElement.elementBytes * kTileElements);
   }
 };
 
 struct Float32Source {
   static constexpr Datatype kDatatype = Datatype::kFloat32;
-  static constexpr bool kHasLow = true;
+  static constexpr ElementFormat kElement = elementFormat(kDatatype);
 
   const std::byte* elements;
   Vec seen;  ///< every bit that an element had; zero at first
@@ -49,8 +50,7 @@ struct Float32Source {
   }
   void prefetch(unsigned c, unsigned lane) const {
     for (unsigned slot = 8 * c; slot < 8 * c + 8; slot += 4) {
-      prefetchAhead(elements + 4 * elementOfSlot(kDatatype, lane, slot),
-                    kTilesAhead * 4 * kTileElements);
+      prefetchAhead(at(slot, lane), kTilesAhead * kElement.elementBytes * kTileElements);
     }
   }
   [[nodiscard]] Vec low(unsigned c, unsigned lane) const {
@@ -61,9 +61,10 @@ struct Float32Source {
   [[nodiscard]] bool anyLow() const { return _mm256_testz_si256(seen, words(0x0000FFFFU)) == 0; }
 
  private:
-  [[nodiscard]] Vec slots(unsigned slot, unsigned lane) const {
-    return load(elements + 4 * elementOfSlot(kDatatype, lane, slot));
+  [[nodiscard]] const std::byte* at(unsigned slot, unsigned lane) const {
+    return elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, slot);
   }
+  [[nodiscard]] Vec slots(unsigned slot, unsigned lane) const { return load(at(slot, lane)); }
 };
 
 /// A tile's pair words by sets of eight lanes, and their exponent fields.
@@ -80,32 +81,58 @@ struct Columns {
   alignas(32) Vec exponents[kLaneSets][kJoined];
 };
 
-inline Vec exponentsOf(Vec a, Vec b) {
-  const Vec first = _mm256_and_si256(shifted<-7>(a), words(0x00FF00FFU));
-  const Vec second = _mm256_and_si256(shifted<1>(b), words(0xFF00FF00U));
+/// The fields of `kBits` bits that begin at bit `kAt` of both halves of pair words a and b, joined
+/// as above.
+template <int kAt, int kBits>
+inline Vec joinedFields(Vec a, Vec b) {
+  constexpr std::uint32_t kField = ((1U << kBits) - 1) * 0x00010001U;
+  const Vec first = _mm256_and_si256(shifted<-kAt>(a), words(kField));
+  const Vec second = _mm256_and_si256(shifted<8 - kAt>(b), words(kField << 8));
   return _mm256_or_si256(first, second);
 }
 
+/// The magnitudes of both halves of a column's pair words added to `sum`: magnitudeBits() of
+/// tile_window.hpp, which differs for infinities and NaNs of fp16 alone.
+template <ElementFormat kElement, bool kAnyInfinite>
 inline __m256 plusMagnitudes(__m256 sum, Vec column) {
-  const Vec magnitudes = words(0x7FFF0000U);
-  const Vec even = _mm256_and_si256(shifted<16>(column), magnitudes);
-  const Vec odd = _mm256_and_si256(column, magnitudes);
+  constexpr int kUp = 8 + static_cast<int>(kElement.exponentBits);
+  const Vec mask = words(0x7FFFU << kUp);
+  Vec even = _mm256_and_si256(shifted<kUp>(column), mask);
+  Vec odd = _mm256_and_si256(shifted<kUp - 16>(column), mask);
+  if constexpr (kAnyInfinite) {
+    const Vec mostFinite = words((kElement.maxExponent() << 23) - 1);
+    const Vec infinity = words(0x7F800000U);
+    const Vec infiniteEven = _mm256_and_si256(_mm256_cmpgt_epi32(even, mostFinite), infinity);
+    const Vec infiniteOdd = _mm256_and_si256(_mm256_cmpgt_epi32(odd, mostFinite), infinity);
+    even = _mm256_or_si256(even, infiniteEven);
+    odd = _mm256_or_si256(odd, infiniteOdd);
+  }
   sum = _mm256_add_ps(sum, _mm256_castsi256_ps(even));
   return _mm256_add_ps(sum, _mm256_castsi256_ps(odd));
 }
 
 /// The sign-mantissa bytes of 16 slots of two lanes, from the rows of both halves.
+template <ElementFormat kElement>
 inline Vec signMantissa(Vec first, Vec second) {
   const Vec mask = words(0x00FF00FFU);
-  return _mm256_packus_epi16(_mm256_and_si256(rotatedLeft<1>(first), mask),
-                             _mm256_and_si256(rotatedLeft<1>(second), mask));
+  constexpr int kFine = static_cast<int>(kElement.fineBits());
+  const Vec firstBytes = _mm256_srli_epi16(rotatedLeft<1>(first), kFine);
+  const Vec secondBytes = _mm256_srli_epi16(rotatedLeft<1>(second), kFine);
+  return _mm256_packus_epi16(_mm256_and_si256(firstBytes, mask),
+                             _mm256_and_si256(secondBytes, mask));
 }
 
-/// Takes 16 slots of eight lanes apart: sign-mantissa plane, columns, exponents, which go into
-/// `least` too.
+/// The least and greatest exponent fields, in 32 parts.
+struct Range {
+  Vec least;
+  Vec greatest;
+};
+
+/// Takes 16 slots of eight lanes apart: sign-mantissa plane, columns, exponents.
 template <unsigned half, class Source>
 inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& columns,
-                      Vec& least) {
+                      Range& range) {
+  constexpr ElementFormat kElement = Source::kElement;
   Vec first[kRows];
   Vec second[kRows];
   for (unsigned row = 0; row < kRows; ++row) {
@@ -116,7 +143,8 @@ inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& 
       source.prefetch(2 * half, lane);
       source.prefetch(2 * half + 1, lane);
     }
-    store(record + signMantissaAt(lane, 16 * half), signMantissa(first[row], second[row]));
+    store(record + signMantissaAt(lane, 16 * half),
+          signMantissa<kElement>(first[row], second[row]));
   }
   transpose(first);
   transpose(second);
@@ -124,36 +152,35 @@ inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& 
                             second[0], second[1], second[2], second[3]};
   for (unsigned i = 0; i < 2 * kRows; ++i) columns.pairWords[set][8 * half + i] = w[i];
   for (unsigned i = 4 * half; i < 4 * half + 4; ++i) {
-    const Vec both = exponentsOf(w[Columns::kFirst[i] % 8], w[Columns::kSecond[i] % 8]);
-    columns.exponents[set][i] = both;
-    least = _mm256_min_epu8(least, both);
+    const Vec joined = joinedFields<15 - kElement.exponentBits, kElement.exponentBits>(
+        w[Columns::kFirst[i] % 8], w[Columns::kSecond[i] % 8]);
+    columns.exponents[set][i] = joined;
+    range.least = _mm256_min_epu8(range.least, joined);
+    if constexpr (kElement.exponentBits != 8) {
+      range.greatest = _mm256_max_epu8(range.greatest, joined);
+    }
   }
 }
 
-/// Returns the least exponent fields, in 32 parts.
 template <class Source>
-inline Vec takeApart(Source& source, std::byte* record, Columns& columns) {
-  Vec least = bytes(0xFF);
+inline Range takeApart(Source& source, std::byte* record, Columns& columns) {
+  Range range = {bytes(0xFF), bytes(0)};
   for (unsigned set = 0; set < kLaneSets; ++set) {
-    takeApart<0>(source, set, record, columns, least);
-    takeApart<1>(source, set, record, columns, least);
+    takeApart<0>(source, set, record, columns, range);
+    takeApart<1>(source, set, record, columns, range);
   }
-  return least;
+  return range;
 }
-
-struct LaneSums {
-  std::uint64_t sumOfBits;
-  std::uint32_t lanes;
-};
 
 /// What the rule of tile_window.hpp starts from. The lanes of all sets are added up side by side,
 /// since each addition to a lane waits for the one before.
+template <ElementFormat kElement, bool kAnyInfinite>
 inline LaneSums measureLanes(const Columns& columns) {
   __m256 sums[kLaneSets];
   for (__m256& sum : sums) sum = _mm256_setzero_ps();
   for (unsigned w = 0; w < kPairWords; ++w) {
     for (unsigned set = 0; set < kLaneSets; ++set) {
-      sums[set] = plusMagnitudes(sums[set], columns.pairWords[set][w]);
+      sums[set] = plusMagnitudes<kElement, kAnyInfinite>(sums[set], columns.pairWords[set][w]);
     }
   }
   // isMeasurableLane() for eight lanes; a sum of magnitudes is not negative.
@@ -170,8 +197,18 @@ inline LaneSums measureLanes(const Columns& columns) {
     sumOfBits =
         _mm256_add_epi64(sumOfBits, _mm256_and_si256(counted, _mm256_set1_epi64x(0xFFFFFFFF)));
   }
-  const Vec lanes = _mm256_sad_epu8(_mm256_sub_epi32(zero, minusLanes), zero);
-  return {sumOfParts(sumOfBits), static_cast<std::uint32_t>(sumOfParts(lanes))};
+  const Vec lanesInParts = _mm256_sad_epu8(_mm256_sub_epi32(zero, minusLanes), zero);
+  const auto lanes = static_cast<std::uint32_t>(sumOfParts(lanesInParts));
+  return {lanes == 0 ? 0 : static_cast<std::uint32_t>(sumOfParts(sumOfBits) / lanes), lanes};
+}
+
+template <ElementFormat kElement>
+inline LaneSums measureLanes(const Columns& columns, const Range& range) {
+  if constexpr (kElement.exponentBits != 8) {
+    const Vec infinite = _mm256_cmpeq_epi8(range.greatest, bytes(kElement.maxExponent()));
+    if (_mm256_movemask_epi8(infinite) != 0) return measureLanes<kElement, true>(columns);
+  }
+  return measureLanes<kElement, false>(columns);
 }
 
 inline bool isEmpty(const Columns& columns) {
@@ -273,6 +310,25 @@ inline void writeCodePlane(const Columns& columns, const Coder& coder, std::byte
   }
 }
 
+/// The lowest bits of rotated halves, which the sign-mantissa plane has no room for.
+template <ElementFormat kElement>
+inline void writeFinePlane(const Columns& columns, std::byte* record) {
+  constexpr int kFine = static_cast<int>(kElement.fineBits());
+  for (unsigned set = 0; set < kLaneSets; ++set) {
+    const unsigned lane = kLanesAtOnce * set;
+    Vec fine[Columns::kJoined];
+    for (unsigned i = 0; i < Columns::kJoined; ++i) {
+      fine[i] = joinedFields<0, kFine>(rotatedLeft<1>(columns.pairWords[set][Columns::kFirst[i]]),
+                                       rotatedLeft<1>(columns.pairWords[set][Columns::kSecond[i]]));
+    }
+    Vec packed[kCodeWords];
+    packCodes(fine, packed);
+    for (unsigned k = 0; k < kCodeWords; ++k) {
+      store(record + threeBitWordAt(kFinePlaneAt, lane, k), packed[k]);
+    }
+  }
+}
+
 template <Datatype kDatatype>
 inline void writeEscapes(const std::byte* elements, const EscapeMasks& masks,
                          std::uint32_t escapeCount, std::byte* escapes) {
@@ -280,16 +336,18 @@ inline void writeEscapes(const std::byte* elements, const EscapeMasks& masks,
   listEscapes<kDatatype>(masks, places);
   for (std::uint32_t i = 0; i < escapeCount; ++i) {
     const auto upperHalf = loadWord<std::uint16_t>(elements + places.at[i]);
-    escapes[i] = static_cast<std::byte>(exponentOf(upperHalf));
+    escapes[i] = static_cast<std::byte>(exponentOf(elementFormat(kDatatype), upperHalf));
   }
 }
 
 template <class Source>
 void writeRaw(Source& source, const TileSink& sink) {
+  constexpr ElementFormat kElement = Source::kElement;
   for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
     for (unsigned row = 0; row < kRows; ++row) {
-      store(sink.record + rawWordAt(lane + 2 * row, 0), source.upper(0, lane + 2 * row));
-      store(sink.record + rawWordAt(lane + 2 * row, 4), source.upper(1, lane + 2 * row));
+      const unsigned rowLane = lane + 2 * row;
+      store(sink.record + rawWordAt(kElement, rowLane, 0), source.upper(0, rowLane));
+      store(sink.record + rawWordAt(kElement, rowLane, 4), source.upper(1, rowLane));
     }
     for (unsigned c = 2; c < 4; ++c) {
       Vec columns[kRows];
@@ -297,49 +355,58 @@ void writeRaw(Source& source, const TileSink& sink) {
       transpose(columns);
       for (unsigned i = 0; i < kRows; ++i) {
         const unsigned w = 4 * c + i;
-        std::byte* const piece = w < kPairWords - kRawRestWords ? sink.record : sink.block;
-        store(piece + rawWordAt(lane, w), columnInOrder(columns[i]));
+        std::byte* const piece = w < kElement.rawRecordWords() ? sink.record : sink.block;
+        store(piece + rawWordAt(kElement, lane, w), columnInOrder(columns[i]));
       }
     }
   }
 }
 
+struct Coding {
+  TileKind kind;
+  std::uint32_t windowBase;
+};
+
+/// The kind of a tile that is not empty, if it does not turn out raw, by the rule of the scalar
+/// reference.
+template <ElementFormat kElement>
+inline Coding chooseCoding(const Columns& columns, const LaneSums& sums, const Range& range) {
+  const std::uint32_t sevenBase = sevenWindowBase(kElement, wholeLanes(), sums);
+  if (_mm256_movemask_epi8(IsZero()(range.least)) == 0) return {TileKind::kSeven, sevenBase};
+  const std::uint32_t zeros = countExponents(columns, IsZero());
+  const std::uint32_t sixBase = sixWindowBase(kElement, wholeLanes(), sums, zeros);
+  const bool sixIsSmaller = countEscapesOf(columns, SixAndZeroCoder(sixBase)) <
+                            countEscapesOf(columns, SevenCoder(sevenBase));
+  return sixIsSmaller ? Coding{TileKind::kSixAndZero, sixBase}
+                      : Coding{TileKind::kSeven, sevenBase};
+}
+
 /// Writes the upper halves and returns the descriptor without its low bit.
 template <class Source>
 std::uint32_t encodeUpperHalves(Source& source, const TileSink& sink) {
+  constexpr ElementFormat kElement = Source::kElement;
   Columns columns;
-  const Vec leastExponents = takeApart(source, sink.record, columns);
-  const LaneSums sums = measureLanes(columns);
+  const Range range = takeApart(source, sink.record, columns);
+  const LaneSums sums = measureLanes<kElement>(columns, range);
   if (sums.lanes == 0 && isEmpty(columns)) {
-    std::memset(sink.record, 0, kUpperRecordBytes);
+    std::memset(sink.record, 0, kElement.upperRecordBytes());
     return makeDescriptor(TileKind::kEmpty, 0, 0, false);
   }
-  TileKind kind = TileKind::kSeven;
-  std::uint32_t windowBase = sevenWindowBase(sums.sumOfBits, sums.lanes);
-
-  if (_mm256_movemask_epi8(IsZero()(leastExponents)) != 0) {
-    const std::uint32_t zeros = countExponents(columns, IsZero());
-    const std::uint32_t sixBase = sixWindowBase(sums.sumOfBits, sums.lanes, zeros);
-    if (countEscapesOf(columns, SixAndZeroCoder(sixBase)) <
-        countEscapesOf(columns, SevenCoder(windowBase))) {
-      kind = TileKind::kSixAndZero;
-      windowBase = sixBase;
-    }
-  }
-
+  const Coding coding = chooseCoding<kElement>(columns, sums, range);
   EscapeMasks masks;
-  if (kind == TileKind::kSeven) {
-    writeCodePlane(columns, SevenCoder(windowBase), sink.record, masks);
+  if (coding.kind == TileKind::kSeven) {
+    writeCodePlane(columns, SevenCoder(coding.windowBase), sink.record, masks);
   } else {
-    writeCodePlane(columns, SixAndZeroCoder(windowBase), sink.record, masks);
+    writeCodePlane(columns, SixAndZeroCoder(coding.windowBase), sink.record, masks);
   }
   const std::uint32_t escapeCount = countEscapes(masks);
-  if (escapeCount > kMaxEscapes) {
+  if (escapeCount > kElement.maxEscapes()) {
     writeRaw(source, sink);
     return makeDescriptor(TileKind::kRaw, 0, 0, false);
   }
+  if constexpr (kElement.fineBits() != 0) writeFinePlane<kElement>(columns, sink.record);
   writeEscapes<Source::kDatatype>(source.elements, masks, escapeCount, sink.escapes);
-  return makeDescriptor(kind, windowBase, escapeCount, false);
+  return makeDescriptor(coding.kind, coding.windowBase, escapeCount, false);
 }
 
 void writeLowPlane(const Float32Source& source, std::byte* plane) {
@@ -350,14 +417,21 @@ void writeLowPlane(const Float32Source& source, std::byte* plane) {
   }
 }
 
-std::uint32_t encodeFloat32(TileFormat format, const std::byte* elements, const TileSink& sink) {
+template <Datatype kDatatype>
+std::uint32_t encodeHalves(const std::byte* elements, const TileSink& sink) {
+  HalfSource<kDatatype> source{elements};
+  return encodeUpperHalves(source, sink);
+}
+
+std::uint32_t encodeFloat32(Layout layout, const std::byte* elements, const TileSink& sink) {
+  constexpr ElementFormat kElement = Float32Source::kElement;
   Float32Source source{elements, _mm256_setzero_si256()};
   const std::uint32_t descriptor = encodeUpperHalves(source, sink);
   const bool storesLow = source.anyLow();
-  if (!format.isNarrow()) {
-    writeLowPlane(source, sink.record + kLowPlaneAt);
+  if (layout == Layout::kWide) {
+    writeLowPlane(source, sink.record + kElement.lowPlaneAt());
   } else if (storesLow) {
-    writeLowPlane(source, sink.block + blockBytesOf(descriptor, true));
+    writeLowPlane(source, sink.block + blockBytesOf(descriptor, kElement, layout));
   }
   return descriptor | (storesLow ? kDescriptorLowBit : 0U);
 }
@@ -366,9 +440,15 @@ std::uint32_t encodeFloat32(TileFormat format, const std::byte* elements, const 
 
 std::uint32_t encodeTile(TileFormat format, const std::byte* elements,
                          const TileSink& sink) noexcept {
-  if (format.hasLowHalves()) return encodeFloat32(format, elements, sink);
-  Bfloat16Source source{elements};
-  return encodeUpperHalves(source, sink);
+  switch (format.datatype) {
+    case Datatype::kBfloat16:
+      return encodeHalves<Datatype::kBfloat16>(elements, sink);
+    case Datatype::kFloat16:
+      return encodeHalves<Datatype::kFloat16>(elements, sink);
+    case Datatype::kFloat32:
+      break;
+  }
+  return encodeFloat32(format.layout, elements, sink);
 }
 
 }  // namespace zipccl::codec::avx2

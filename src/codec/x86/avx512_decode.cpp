@@ -20,22 +20,24 @@ namespace zipccl::codec::avx512 {
 namespace {
 
 /// Where rows of slots 8c to 8c + 7 of four lanes go.
-struct Bfloat16Sink {
-  static constexpr Datatype kDatatype = Datatype::kBfloat16;
-  static constexpr std::size_t kRecordBytes = kUpperRecordBytes;
+template <Datatype datatype>
+struct HalfSink {
+  static constexpr Datatype kDatatype = datatype;
+  static constexpr ElementFormat kElement = elementFormat(datatype);
+  static constexpr std::size_t kRecordBytes = kElement.recordBytes(Layout::kNarrow);
 
   std::byte* elements;
 
   void put(unsigned c, unsigned lane, Vec upper) const {
-    store(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c), upper);
+    store(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c), upper);
   }
 };
 
 template <Layout kLayout>
 struct Float32Sink {
   static constexpr Datatype kDatatype = Datatype::kFloat32;
-  static constexpr std::size_t kRecordBytes =
-      kLayout == Layout::kWide ? kWideRecordBytes : kUpperRecordBytes;
+  static constexpr ElementFormat kElement = elementFormat(kDatatype);
+  static constexpr std::size_t kRecordBytes = kElement.recordBytes(kLayout);
 
   std::byte* elements;
   const std::byte* lowPlane;  ///< null when all low halves are zero
@@ -48,9 +50,13 @@ struct Float32Sink {
         prefetchAhead(lowPlane + lowHalfAt(lane, 8 * c), kTilesAhead * kRecordBytes);
       }
     }
-    store(elements + 4 * elementOfSlot(kDatatype, lane, 8 * c), _mm512_unpacklo_epi16(low, upper));
-    store(elements + 4 * elementOfSlot(kDatatype, lane, 8 * c + 4),
-          _mm512_unpackhi_epi16(low, upper));
+    store(at(8 * c, lane), _mm512_unpacklo_epi16(low, upper));
+    store(at(8 * c + 4, lane), _mm512_unpackhi_epi16(low, upper));
+  }
+
+ private:
+  [[nodiscard]] std::byte* at(unsigned slot, unsigned lane) const {
+    return elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, slot);
   }
 };
 
@@ -64,9 +70,17 @@ inline Vec exponentTable(std::uint32_t descriptor) {
   return inEveryQuarter(_mm_load_si128(reinterpret_cast<const __m128i*>(fields)));
 }
 
-/// The code words of sixteen lanes, joined two and two so that shifts find every code in one of two
-/// 64-bit words: P[0] and P[1], and P[2] and the sixteenth code pair. Low: lanes 0 1 4 5 8 9 12 13;
-/// high: lanes 2 3 6 7 10 11 14 15.
+using CodeWords = Vec[kCodeWords];
+
+/// The three words of sixteen lanes in the plane of three bits a value at `planeAt`.
+inline void loadCodeWords(const std::byte* record, std::uint32_t planeAt, unsigned lane,
+                          CodeWords& p) {
+  for (unsigned k = 0; k < kCodeWords; ++k) p[k] = load(record + threeBitWordAt(planeAt, lane, k));
+}
+
+/// The words of a plane of three bits a value, of sixteen lanes, joined two and two so that shifts
+/// find every value in one of two 64-bit words: P[0] and P[1], and P[2] and the sixteenth pair.
+/// Low: lanes 0 1 4 5 8 9 12 13; high: lanes 2 3 6 7 10 11 14 15.
 struct JoinedCodeWords {
   Vec firstLow;
   Vec firstHigh;
@@ -74,7 +88,10 @@ struct JoinedCodeWords {
   Vec secondHigh;
 };
 
-inline JoinedCodeWords joinedCodeWords(const Vec (&p)[kCodeWords]) {
+inline JoinedCodeWords joinedCodeWords(const std::byte* record, std::uint32_t planeAt,
+                                       unsigned lane) {
+  CodeWords p;
+  loadCodeWords(record, planeAt, lane, p);
   // codePair() of tile_bits.hpp for w = 15.
   const Vec bit0 = _mm512_and_si512(shifted<-15>(p[0]), words(kPairOnes));
   const Vec bit01 = andThenOr(shifted<-14>(p[1]), words(kPairOnes << 1), bit0);
@@ -129,7 +146,7 @@ inline Vec exponentsOf(Vec codes, Vec table, std::uint64_t mask, const std::byte
   return _mm512_mask_expand_epi8(_mm512_shuffle_epi8(table, codes), mask, fields);
 }
 
-/// What all tiles' rows are made from, and where the next escape stands.
+/// What the rows of a tile are made from, and where the next escape stands.
 struct CodedTile {
   const std::byte* record;
   const std::byte* escapes;
@@ -137,51 +154,84 @@ struct CodedTile {
   EscapeMasks masks;
 };
 
-/// Elements of four lanes, row `r` of a set of sixteen.
+/// Bytes of slots 0 to 15 and 16 to 31 of four lanes, from those of two and two lanes in the order
+/// of escapes.
+struct RowBytes {
+  Vec halves[2];
+
+  RowBytes(Vec firstTwo, Vec lastTwo) {
+    const Vec even = _mm512_shuffle_i64x2(firstTwo, lastTwo, 0x88);
+    const Vec odd = _mm512_shuffle_i64x2(firstTwo, lastTwo, 0xDD);
+    halves[0] = _mm512_unpacklo_epi8(even, odd);
+    halves[1] = _mm512_unpackhi_epi8(even, odd);
+  }
+};
+
+/// Of sixteen lanes.
+struct LaneWords {
+  JoinedCodeWords codes;
+  JoinedCodeWords fine;  ///< unused where there are no fine bits
+};
+
+/// Elements of four lanes, row `r` of the sixteen from `firstLane` on.
 template <unsigned r, class Sink>
-inline void putRow(CodedTile& tile, const JoinedCodeWords& joined, unsigned set, const Sink& sink) {
-  const unsigned lane = kLanesAtOnce * set + kRowLanes * r;
-  const Vec firstTwo = exponentsOf(codesOfTwoLanes<2 * r>(joined), tile.table,
+inline void putRow(CodedTile& tile, const LaneWords& laneWords, unsigned firstLane,
+                   const Sink& sink) {
+  constexpr bool kHasFine = Sink::kElement.fineBits() != 0;
+  const unsigned lane = firstLane + kRowLanes * r;
+  const Vec firstTwo = exponentsOf(codesOfTwoLanes<2 * r>(laneWords.codes), tile.table,
                                    tile.masks.words[lane / 2], tile.escapes);
-  const Vec lastTwo = exponentsOf(codesOfTwoLanes<2 * r + 1>(joined), tile.table,
+  const Vec lastTwo = exponentsOf(codesOfTwoLanes<2 * r + 1>(laneWords.codes), tile.table,
                                   tile.masks.words[lane / 2 + 1], tile.escapes);
-  const Vec even = _mm512_shuffle_i64x2(firstTwo, lastTwo, 0x88);
-  const Vec odd = _mm512_shuffle_i64x2(firstTwo, lastTwo, 0xDD);
-  const Vec exponents[2] = {_mm512_unpacklo_epi8(even, odd), _mm512_unpackhi_epi8(even, odd)};
+  const RowBytes exponents(firstTwo, lastTwo);
   for (unsigned half = 0; half < 2; ++half) {
     const std::byte* const at = tile.record + signMantissaAt(lane, 16 * half);
     const Vec plane = load(at);
     prefetchAhead(at, kTilesAhead * Sink::kRecordBytes);
-    sink.put(2 * half, lane, _mm512_ror_epi32(_mm512_unpacklo_epi8(plane, exponents[half]), 1));
-    sink.put(2 * half + 1, lane, _mm512_ror_epi32(_mm512_unpackhi_epi8(plane, exponents[half]), 1));
+    Vec first = _mm512_unpacklo_epi8(plane, exponents.halves[half]);
+    Vec second = _mm512_unpackhi_epi8(plane, exponents.halves[half]);
+    if constexpr (kHasFine) {
+      const RowBytes fine(codesOfTwoLanes<2 * r>(laneWords.fine),
+                          codesOfTwoLanes<2 * r + 1>(laneWords.fine));
+      constexpr unsigned kFine = Sink::kElement.fineBits();
+      const Vec zero = _mm512_setzero_si512();
+      first = _mm512_or_si512(_mm512_slli_epi16(first, kFine),
+                              _mm512_unpacklo_epi8(fine.halves[half], zero));
+      second = _mm512_or_si512(_mm512_slli_epi16(second, kFine),
+                               _mm512_unpackhi_epi8(fine.halves[half], zero));
+    }
+    sink.put(2 * half, lane, _mm512_ror_epi32(first, 1));
+    sink.put(2 * half + 1, lane, _mm512_ror_epi32(second, 1));
   }
 }
 
-inline void loadCodeWords(const std::byte* record, unsigned set, Vec (&p)[kCodeWords]) {
-  for (unsigned k = 0; k < kCodeWords; ++k) p[k] = load(record + codeWordAt(kLanesAtOnce * set, k));
+template <class Sink>
+inline void readEscapeMasks(const std::byte* record, EscapeMasks& masks) {
+  for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
+    CodeWords p;
+    loadCodeWords(record, kCodePlaneAt, lane, p);
+    for (unsigned k = 0; k < kCodeWords; ++k) {
+      prefetchAhead(record + codeWordAt(lane, k), kTilesAhead * Sink::kRecordBytes);
+    }
+    store(reinterpret_cast<std::byte*>(&masks.words[lane / 2]), escapeMasks(p));
+  }
 }
 
 template <class Sink>
 bool decodeCoded(std::uint32_t descriptor, const TileSource& source, const Sink& sink) {
   CodedTile tile = {source.record, source.escapes, exponentTable(descriptor), {}};
-  for (unsigned set = 0; set < kLaneSets; ++set) {
-    Vec p[kCodeWords];
-    loadCodeWords(source.record, set, p);
-    for (unsigned k = 0; k < kCodeWords; ++k) {
-      prefetchAhead(source.record + codeWordAt(kLanesAtOnce * set, k),
-                    kTilesAhead * Sink::kRecordBytes);
-    }
-    store(reinterpret_cast<std::byte*>(&tile.masks.words[kLanesAtOnce / 2 * set]), escapeMasks(p));
-  }
+  readEscapeMasks<Sink>(source.record, tile.masks);
   if (countEscapes(tile.masks) != escapesOf(descriptor)) return false;
-  for (unsigned set = 0; set < kLaneSets; ++set) {
-    Vec p[kCodeWords];
-    loadCodeWords(source.record, set, p);
-    const JoinedCodeWords joined = joinedCodeWords(p);
-    putRow<0>(tile, joined, set, sink);
-    putRow<1>(tile, joined, set, sink);
-    putRow<2>(tile, joined, set, sink);
-    putRow<3>(tile, joined, set, sink);
+  for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
+    LaneWords laneWords;
+    laneWords.codes = joinedCodeWords(source.record, kCodePlaneAt, lane);
+    if constexpr (Sink::kElement.fineBits() != 0) {
+      laneWords.fine = joinedCodeWords(source.record, kFinePlaneAt, lane);
+    }
+    putRow<0>(tile, laneWords, lane, sink);
+    putRow<1>(tile, laneWords, lane, sink);
+    putRow<2>(tile, laneWords, lane, sink);
+    putRow<3>(tile, laneWords, lane, sink);
   }
   return true;
 }
@@ -197,19 +247,19 @@ void decodeEmpty(const Sink& sink) {
 
 template <class Sink>
 void decodeRaw(const TileSource& source, const Sink& sink) {
+  constexpr ElementFormat kElement = Sink::kElement;
   for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
     for (unsigned row = 0; row < kRows; ++row) {
       const unsigned rowLane = lane + kRowLanes * row;
-      sink.put(0, rowLane, load(source.record + rawWordAt(rowLane, 0)));
-      sink.put(1, rowLane, load(source.record + rawWordAt(rowLane, 4)));
+      sink.put(0, rowLane, load(source.record + rawWordAt(kElement, rowLane, 0)));
+      sink.put(1, rowLane, load(source.record + rawWordAt(kElement, rowLane, 4)));
     }
     for (unsigned c = 2; c < 4; ++c) {
       Vec rows[kRows];
       for (unsigned i = 0; i < kRows; ++i) {
         const unsigned w = 4 * c + i;
-        const std::byte* const piece =
-            w < kPairWords - kRawRestWords ? source.record : source.block;
-        rows[i] = reordered(load(piece + rawWordAt(lane, w)));
+        const std::byte* const piece = w < kElement.rawRecordWords() ? source.record : source.block;
+        rows[i] = reordered(load(piece + rawWordAt(kElement, lane, w)));
       }
       transpose(rows);
       for (unsigned row = 0; row < kRows; ++row) sink.put(c, lane + kRowLanes * row, rows[row]);
@@ -233,26 +283,37 @@ bool decodeUpperHalves(std::uint32_t descriptor, const TileSource& source, const
   return false;
 }
 
-const std::byte* lowPlaneOf(TileFormat format, std::uint32_t descriptor, const TileSource& source) {
-  if (!hasLow(descriptor)) return nullptr;
-  if (!format.isNarrow()) return source.record + kLowPlaneAt;
-  return source.block + (kindOf(descriptor) == TileKind::kRaw ? kRawRestBytes : 0U);
+template <Datatype kDatatype>
+bool decodeHalves(std::uint32_t descriptor, const TileSource& source, std::byte* elements) {
+  return decodeUpperHalves(descriptor, source, HalfSink<kDatatype>{elements});
 }
 
 template <Layout kLayout>
-bool decodeFloat32(TileFormat format, std::uint32_t descriptor, const TileSource& source,
-                   std::byte* elements) {
-  const Float32Sink<kLayout> sink = {elements, lowPlaneOf(format, descriptor, source)};
-  return decodeUpperHalves(descriptor, source, sink);
+bool decodeFloat32(std::uint32_t descriptor, const TileSource& source, std::byte* elements) {
+  constexpr ElementFormat kElement = elementFormat(Datatype::kFloat32);
+  const std::byte* lowPlane = nullptr;
+  if (hasLow(descriptor)) {
+    lowPlane = kLayout == Layout::kWide
+                   ? source.record + kElement.lowPlaneAt()
+                   : source.block + blockBytesOf(descriptor, kElement, kLayout) - kLowPlaneBytes;
+  }
+  return decodeUpperHalves(descriptor, source, Float32Sink<kLayout>{elements, lowPlane});
 }
 
 }  // namespace
 
 bool decodeTile(TileFormat format, std::uint32_t descriptor, const TileSource& source,
                 std::byte* elements) noexcept {
-  if (!format.hasLowHalves()) return decodeUpperHalves(descriptor, source, Bfloat16Sink{elements});
-  return format.isNarrow() ? decodeFloat32<Layout::kNarrow>(format, descriptor, source, elements)
-                           : decodeFloat32<Layout::kWide>(format, descriptor, source, elements);
+  switch (format.datatype) {
+    case Datatype::kBfloat16:
+      return decodeHalves<Datatype::kBfloat16>(descriptor, source, elements);
+    case Datatype::kFloat16:
+      return decodeHalves<Datatype::kFloat16>(descriptor, source, elements);
+    case Datatype::kFloat32:
+      break;
+  }
+  return format.isNarrow() ? decodeFloat32<Layout::kNarrow>(descriptor, source, elements)
+                           : decodeFloat32<Layout::kWide>(descriptor, source, elements);
 }
 
 }  // namespace zipccl::codec::avx512

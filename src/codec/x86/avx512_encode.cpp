@@ -18,23 +18,26 @@ namespace zipccl::codec::avx512 {
 namespace {
 
 /// Where the upper halves of a tile come from: rows of slots 8c to 8c + 7 of four lanes.
-struct Bfloat16Source {
-  static constexpr Datatype kDatatype = Datatype::kBfloat16;
+template <Datatype datatype>
+struct HalfSource {
+  static constexpr Datatype kDatatype = datatype;
+  static constexpr ElementFormat kElement = elementFormat(datatype);
 
   const std::byte* elements;
 
   [[nodiscard]] Vec upper(unsigned c, unsigned lane) {
-    return load(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c));
+    return load(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c));
   }
   /// Of the tile after the next, what upper() reads here.
   void prefetch(unsigned c, unsigned lane) const {
-    prefetchAhead(elements + 2 * elementOfSlot(kDatatype, lane, 8 * c),
-                  kTilesAhead * 2 * kTileElements);
+    prefetchAhead(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c),
+                  kTilesAhead * kElement.elementBytes * kTileElements);
   }
 };
 
 struct Float32Source {
   static constexpr Datatype kDatatype = Datatype::kFloat32;
+  static constexpr ElementFormat kElement = elementFormat(kDatatype);
 
   const std::byte* elements;
   Vec seen;  ///< every bit that an element had; zero at first
@@ -47,8 +50,7 @@ struct Float32Source {
   }
   void prefetch(unsigned c, unsigned lane) const {
     for (unsigned slot = 8 * c; slot < 8 * c + 8; slot += 4) {
-      prefetchAhead(elements + 4 * elementOfSlot(kDatatype, lane, slot),
-                    kTilesAhead * 4 * kTileElements);
+      prefetchAhead(at(slot, lane), kTilesAhead * kElement.elementBytes * kTileElements);
     }
   }
   [[nodiscard]] Vec low(unsigned c, unsigned lane) const {
@@ -61,9 +63,10 @@ struct Float32Source {
   }
 
  private:
-  [[nodiscard]] Vec slots(unsigned slot, unsigned lane) const {
-    return load(elements + 4 * elementOfSlot(kDatatype, lane, slot));
+  [[nodiscard]] const std::byte* at(unsigned slot, unsigned lane) const {
+    return elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, slot);
   }
+  [[nodiscard]] Vec slots(unsigned slot, unsigned lane) const { return load(at(slot, lane)); }
 };
 
 /// A tile's pair words by sets of sixteen lanes, and their exponent fields, which stand together as
@@ -90,11 +93,23 @@ struct HalfRow {
   Vec exponents;  ///< of each lane those of the eight even slots, then those of the odd ones
 };
 
+template <ElementFormat kElement>
 inline HalfRow halfRow(Vec first, Vec second) {
   const Vec mask = words(0x00FF00FFU);
-  // Rotated by one, sign-mantissa bytes are the first and third of a word, exponents the others.
-  const Vec planeBytes = select(mask, _mm512_rol_epi32(first, 1), _mm512_rol_epi32(second, 9));
-  const Vec exponentBytes = select(mask, _mm512_rol_epi32(first, 25), _mm512_rol_epi32(second, 1));
+  // Of each rotated half the byte that the plane takes and the field of the exponent, those of
+  // `first` in the low byte of 16 bits and those of `second` in the high byte.
+  Vec planeBytes;
+  Vec exponentBytes;
+  if constexpr (kElement.fineBits() == 0) {
+    planeBytes = select(mask, _mm512_rol_epi32(first, 1), _mm512_rol_epi32(second, 9));
+    exponentBytes = select(mask, _mm512_rol_epi32(first, 25), _mm512_rol_epi32(second, 1));
+  } else {
+    constexpr unsigned kFine = kElement.fineBits();
+    const Vec a = _mm512_rol_epi32(first, 1);
+    const Vec b = _mm512_rol_epi32(second, 1);
+    planeBytes = select(mask, _mm512_srli_epi16(a, kFine), _mm512_slli_epi16(b, 8 - kFine));
+    exponentBytes = select(mask, _mm512_srli_epi16(a, 8 + kFine), _mm512_srli_epi16(b, kFine));
+  }
   const Vec apart = inEveryQuarter(bytesOf(0x06040200, 0x0E0C0A08, 0x07050301, 0x0F0D0B09));
   const Vec byParity = inEveryQuarter(bytesOf(0x0C080400, 0x0D090501, 0x0E0A0602, 0x0F0B0703));
   return {_mm512_shuffle_epi8(planeBytes, apart), _mm512_shuffle_epi8(exponentBytes, byParity)};
@@ -110,14 +125,26 @@ inline void storeInEscapeOrder(Vec firstHalf, Vec secondHalf, std::byte* to) {
   store(to + 64, _mm512_permutex2var_epi64(even, lastLanes, odd));
 }
 
-inline Vec joinedExponents(Vec a, Vec b) {
-  return select(words(0x00FF00FFU), shifted<-7>(a), shifted<1>(b));
+/// The fields of `kBits` bits that begin at bit `kAt` of both halves of pair words a and b, joined
+/// as in Columns.
+template <int kAt, int kBits>
+inline Vec joinedFields(Vec a, Vec b) {
+  const Vec both = select(words(0x00FF00FFU), shifted<-kAt>(a), shifted<8 - kAt>(b));
+  if constexpr (kBits == 8) return both;
+  return _mm512_and_si512(both, words(((1U << kBits) - 1) * 0x01010101U));
 }
 
-/// Takes sixteen lanes apart; the least exponent fields go into `least`.
+/// The least and greatest exponent fields, in 64 parts.
+struct Range {
+  Vec least;
+  Vec greatest;
+};
+
+/// Takes sixteen lanes apart: sign-mantissa plane, columns, exponents.
 template <class Source>
 inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& columns,
-                      Vec& least) {
+                      Range& range) {
+  constexpr ElementFormat kElement = Source::kElement;
   Vec w[4][kRows];
   for (unsigned row = 0; row < kRows; ++row) {
     const unsigned lane = kLanesAtOnce * set + kRowLanes * row;
@@ -125,8 +152,8 @@ inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& 
       w[c][row] = source.upper(c, lane);
       source.prefetch(c, lane);
     }
-    const HalfRow first = halfRow(w[0][row], w[1][row]);
-    const HalfRow second = halfRow(w[2][row], w[3][row]);
+    const HalfRow first = halfRow<kElement>(w[0][row], w[1][row]);
+    const HalfRow second = halfRow<kElement>(w[2][row], w[3][row]);
     store(record + signMantissaAt(lane, 0), first.signMantissa);
     store(record + signMantissaAt(lane, 16), second.signMantissa);
     storeInEscapeOrder(first.exponents, second.exponents, columns.inEscapeOrder + kSlots * lane);
@@ -136,35 +163,46 @@ inline void takeApart(Source& source, unsigned set, std::byte* record, Columns& 
   for (unsigned i = 0; i < Columns::kJoined; ++i) {
     const unsigned a = Columns::kFirst[i];
     const unsigned b = Columns::kSecond[i];
-    const Vec joined = joinedExponents(w[a / 4][a % 4], w[b / 4][b % 4]);
+    const Vec joined = joinedFields<15 - kElement.exponentBits, kElement.exponentBits>(
+        w[a / 4][a % 4], w[b / 4][b % 4]);
     columns.exponents[set][i] = joined;
-    least = _mm512_min_epu8(least, joined);
+    range.least = _mm512_min_epu8(range.least, joined);
+    if constexpr (kElement.exponentBits != 8) {
+      range.greatest = _mm512_max_epu8(range.greatest, joined);
+    }
   }
 }
 
-struct LaneSums {
-  std::uint64_t sumOfBits;
-  std::uint32_t lanes;
-};
-
+/// The magnitudes of both halves of a column's pair words added to `sum`: magnitudeBits() of
+/// tile_window.hpp, which differs for infinities and NaNs of fp16 alone.
+template <ElementFormat kElement, bool kAnyInfinite>
 inline __m512 plusMagnitudes(__m512 sum, Vec column) {
-  const Vec magnitudes = words(0x7FFF0000U);
-  const Vec even = _mm512_and_si512(shifted<16>(column), magnitudes);
-  const Vec odd = _mm512_and_si512(column, magnitudes);
+  constexpr int kUp = 8 + static_cast<int>(kElement.exponentBits);
+  const Vec mask = words(0x7FFFU << kUp);
+  Vec even = _mm512_and_si512(shifted<kUp>(column), mask);
+  Vec odd = _mm512_and_si512(shifted<kUp - 16>(column), mask);
+  if constexpr (kAnyInfinite) {
+    const Vec leastInfinite = words(kElement.maxExponent() << 23);
+    const Vec infinity = words(0x7F800000U);
+    even = _mm512_mask_mov_epi32(even, _mm512_cmple_epu32_mask(leastInfinite, even), infinity);
+    odd = _mm512_mask_mov_epi32(odd, _mm512_cmple_epu32_mask(leastInfinite, odd), infinity);
+  }
   sum = _mm512_add_ps(sum, _mm512_castsi512_ps(even));
   return _mm512_add_ps(sum, _mm512_castsi512_ps(odd));
 }
 
 /// What the rule of tile_window.hpp starts from.
+template <ElementFormat kElement, bool kAnyInfinite>
 inline LaneSums measureLanes(const Columns& columns) {
   __m512 sums[kLaneSets];
   for (__m512& sum : sums) sum = _mm512_setzero_ps();
   for (unsigned i = 0; i < kPairWords; ++i) {
     for (unsigned set = 0; set < kLaneSets; ++set) {
-      sums[set] = plusMagnitudes(sums[set], columns.pairWords[set][i]);
+      sums[set] = plusMagnitudes<kElement, kAnyInfinite>(sums[set], columns.pairWords[set][i]);
     }
   }
-  LaneSums result = {0, 0};
+  std::uint64_t sumOfBits = 0;
+  std::uint32_t lanes = 0;
   for (const __m512& sum : sums) {
     // isMeasurableLane() for sixteen lanes.
     const Vec laneBits = _mm512_castps_si512(sum);
@@ -174,10 +212,20 @@ inline LaneSums measureLanes(const Columns& columns) {
     const Vec counted = _mm512_maskz_mov_epi32(measurable, laneBits);
     const Vec parts = _mm512_add_epi64(_mm512_srli_epi64(counted, 32),
                                        _mm512_and_si512(counted, _mm512_set1_epi64(0xFFFFFFFF)));
-    result.sumOfBits += static_cast<std::uint64_t>(_mm512_reduce_add_epi64(parts));
-    result.lanes += static_cast<std::uint32_t>(_mm_popcnt_u64(measurable));
+    sumOfBits += static_cast<std::uint64_t>(_mm512_reduce_add_epi64(parts));
+    lanes += static_cast<std::uint32_t>(_mm_popcnt_u64(measurable));
   }
-  return result;
+  return {lanes == 0 ? 0 : static_cast<std::uint32_t>(sumOfBits / lanes), lanes};
+}
+
+template <ElementFormat kElement>
+inline LaneSums measureLanes(const Columns& columns, const Range& range) {
+  if constexpr (kElement.exponentBits != 8) {
+    if (_mm512_cmpeq_epi8_mask(range.greatest, bytes(kElement.maxExponent())) != 0) {
+      return measureLanes<kElement, true>(columns);
+    }
+  }
+  return measureLanes<kElement, false>(columns);
 }
 
 inline bool isEmpty(const Columns& columns) {
@@ -267,6 +315,26 @@ inline void writeCodePlane(const Columns& columns, const Coder& coder, std::byte
   }
 }
 
+/// The lowest bits of rotated halves, which the sign-mantissa plane has no room for.
+template <ElementFormat kElement>
+inline void writeFinePlane(const Columns& columns, std::byte* record) {
+  constexpr int kFine = static_cast<int>(kElement.fineBits());
+  for (unsigned set = 0; set < kLaneSets; ++set) {
+    const unsigned lane = kLanesAtOnce * set;
+    Vec fine[Columns::kJoined];
+    for (unsigned i = 0; i < Columns::kJoined; ++i) {
+      fine[i] =
+          joinedFields<0, kFine>(_mm512_rol_epi32(columns.pairWords[set][Columns::kFirst[i]], 1),
+                                 _mm512_rol_epi32(columns.pairWords[set][Columns::kSecond[i]], 1));
+    }
+    Vec packed[kCodeWords];
+    packCodes(fine, packed);
+    for (unsigned k = 0; k < kCodeWords; ++k) {
+      store(record + threeBitWordAt(kFinePlaneAt, lane, k), packed[k]);
+    }
+  }
+}
+
 inline void writeEscapes(const Columns& columns, const EscapeMasks& masks, std::byte* escapes) {
   for (unsigned i = 0; i < kMaskWords; ++i) {
     const Vec fields = load(columns.inEscapeOrder + 2 * kSlots * i);
@@ -279,64 +347,76 @@ inline void writeEscapes(const Columns& columns, const EscapeMasks& masks, std::
 
 template <class Source>
 void writeRaw(Source& source, const TileSink& sink) {
+  constexpr ElementFormat kElement = Source::kElement;
   for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
     for (unsigned row = 0; row < kRows; ++row) {
       const unsigned rowLane = lane + kRowLanes * row;
-      store(sink.record + rawWordAt(rowLane, 0), source.upper(0, rowLane));
-      store(sink.record + rawWordAt(rowLane, 4), source.upper(1, rowLane));
+      store(sink.record + rawWordAt(kElement, rowLane, 0), source.upper(0, rowLane));
+      store(sink.record + rawWordAt(kElement, rowLane, 4), source.upper(1, rowLane));
     }
     for (unsigned c = 2; c < 4; ++c) {
       Vec columns[kRows];
-      for (unsigned row = 0; row < kRows; ++row) {
+      for (unsigned row = 0; row < kRows; ++row)
         columns[row] = source.upper(c, lane + kRowLanes * row);
-      }
       transpose(columns);
       for (unsigned i = 0; i < kRows; ++i) {
         const unsigned w = 4 * c + i;
-        std::byte* const piece = w < kPairWords - kRawRestWords ? sink.record : sink.block;
-        store(piece + rawWordAt(lane, w), reordered(columns[i]));
+        std::byte* const piece = w < kElement.rawRecordWords() ? sink.record : sink.block;
+        store(piece + rawWordAt(kElement, lane, w), reordered(columns[i]));
       }
     }
   }
 }
 
+struct Coding {
+  TileKind kind;
+  std::uint32_t windowBase;
+};
+
+/// The kind of a tile that is not empty, if it does not turn out raw, by the rule of the scalar
+/// reference.
+template <ElementFormat kElement>
+inline Coding chooseCoding(const Columns& columns, const LaneSums& sums, const Range& range) {
+  const std::uint32_t sevenBase = sevenWindowBase(kElement, wholeLanes(), sums);
+  if (_mm512_cmpeq_epi8_mask(range.least, _mm512_setzero_si512()) == 0)
+    return {TileKind::kSeven, sevenBase};
+  const std::uint32_t zeros = countZeros(columns);
+  const std::uint32_t sixBase = sixWindowBase(kElement, wholeLanes(), sums, zeros);
+  const bool sixIsSmaller = countEscapesOf(columns, SixAndZeroCoder(sixBase)) <
+                            countEscapesOf(columns, SevenCoder(sevenBase));
+  return sixIsSmaller ? Coding{TileKind::kSixAndZero, sixBase}
+                      : Coding{TileKind::kSeven, sevenBase};
+}
+
 /// Writes the upper halves and returns the descriptor without its low bit.
 template <class Source>
 std::uint32_t encodeUpperHalves(Source& source, const TileSink& sink) {
+  constexpr ElementFormat kElement = Source::kElement;
   Columns columns;
-  Vec least = bytes(0xFF);
+  Range range = {bytes(0xFF), bytes(0)};
   for (unsigned set = 0; set < kLaneSets; ++set) {
-    takeApart(source, set, sink.record, columns, least);
+    takeApart(source, set, sink.record, columns, range);
   }
-  const LaneSums sums = measureLanes(columns);
+  const LaneSums sums = measureLanes<kElement>(columns, range);
   if (sums.lanes == 0 && isEmpty(columns)) {
-    std::memset(sink.record, 0, kUpperRecordBytes);
+    std::memset(sink.record, 0, kElement.upperRecordBytes());
     return makeDescriptor(TileKind::kEmpty, 0, 0, false);
   }
-  TileKind kind = TileKind::kSeven;
-  std::uint32_t windowBase = sevenWindowBase(sums.sumOfBits, sums.lanes);
-  if (_mm512_cmpeq_epi8_mask(least, _mm512_setzero_si512()) != 0) {
-    const std::uint32_t sixBase = sixWindowBase(sums.sumOfBits, sums.lanes, countZeros(columns));
-    if (countEscapesOf(columns, SixAndZeroCoder(sixBase)) <
-        countEscapesOf(columns, SevenCoder(windowBase))) {
-      kind = TileKind::kSixAndZero;
-      windowBase = sixBase;
-    }
-  }
-
+  const Coding coding = chooseCoding<kElement>(columns, sums, range);
   EscapeMasks masks;
-  if (kind == TileKind::kSeven) {
-    writeCodePlane(columns, SevenCoder(windowBase), sink.record, masks);
+  if (coding.kind == TileKind::kSeven) {
+    writeCodePlane(columns, SevenCoder(coding.windowBase), sink.record, masks);
   } else {
-    writeCodePlane(columns, SixAndZeroCoder(windowBase), sink.record, masks);
+    writeCodePlane(columns, SixAndZeroCoder(coding.windowBase), sink.record, masks);
   }
   const std::uint32_t escapeCount = countEscapes(masks);
-  if (escapeCount > kMaxEscapes) {
+  if (escapeCount > kElement.maxEscapes()) {
     writeRaw(source, sink);
     return makeDescriptor(TileKind::kRaw, 0, 0, false);
   }
+  if constexpr (kElement.fineBits() != 0) writeFinePlane<kElement>(columns, sink.record);
   writeEscapes(columns, masks, sink.escapes);
-  return makeDescriptor(kind, windowBase, escapeCount, false);
+  return makeDescriptor(coding.kind, coding.windowBase, escapeCount, false);
 }
 
 void writeLowPlane(const Float32Source& source, std::byte* plane) {
@@ -347,14 +427,21 @@ void writeLowPlane(const Float32Source& source, std::byte* plane) {
   }
 }
 
-std::uint32_t encodeFloat32(TileFormat format, const std::byte* elements, const TileSink& sink) {
+template <Datatype kDatatype>
+std::uint32_t encodeHalves(const std::byte* elements, const TileSink& sink) {
+  HalfSource<kDatatype> source{elements};
+  return encodeUpperHalves(source, sink);
+}
+
+std::uint32_t encodeFloat32(Layout layout, const std::byte* elements, const TileSink& sink) {
+  constexpr ElementFormat kElement = Float32Source::kElement;
   Float32Source source{elements, _mm512_setzero_si512()};
   const std::uint32_t descriptor = encodeUpperHalves(source, sink);
   const bool storesLow = source.anyLow();
-  if (!format.isNarrow()) {
-    writeLowPlane(source, sink.record + kLowPlaneAt);
+  if (layout == Layout::kWide) {
+    writeLowPlane(source, sink.record + kElement.lowPlaneAt());
   } else if (storesLow) {
-    writeLowPlane(source, sink.block + blockBytesOf(descriptor, true));
+    writeLowPlane(source, sink.block + blockBytesOf(descriptor, kElement, layout));
   }
   return descriptor | (storesLow ? kDescriptorLowBit : 0U);
 }
@@ -363,9 +450,15 @@ std::uint32_t encodeFloat32(TileFormat format, const std::byte* elements, const 
 
 std::uint32_t encodeTile(TileFormat format, const std::byte* elements,
                          const TileSink& sink) noexcept {
-  if (format.hasLowHalves()) return encodeFloat32(format, elements, sink);
-  Bfloat16Source source{elements};
-  return encodeUpperHalves(source, sink);
+  switch (format.datatype) {
+    case Datatype::kBfloat16:
+      return encodeHalves<Datatype::kBfloat16>(elements, sink);
+    case Datatype::kFloat16:
+      return encodeHalves<Datatype::kFloat16>(elements, sink);
+    case Datatype::kFloat32:
+      break;
+  }
+  return encodeFloat32(format.layout, elements, sink);
 }
 
 }  // namespace zipccl::codec::avx512

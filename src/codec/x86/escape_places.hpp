@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "codec/layout.hpp"
+#include "codec/tile_codec.hpp"
 #include "codec/x86/target.hpp"
 
 ZIPCCL_BEGIN_AVX2
@@ -38,11 +39,11 @@ struct EscapePlaces {
 /// that of no bit.
 template <Datatype kDatatype>
 inline constexpr auto kPlaceOfMaskBit = [] {
-  constexpr std::uint32_t kUpperHalfAt = bytesPerElement(kDatatype) - 2;
+  constexpr std::uint32_t kElementBytes = elementFormat(kDatatype).elementBytes;
   std::array<EscapePlace, 65> places{};
   for (std::uint32_t bit = 0; bit < 64; ++bit) {
     const std::uint32_t element = elementOfSlot(kDatatype, bit / 32, slotOfMaskBit(bit % 32));
-    places[bit] = static_cast<EscapePlace>(element * bytesPerElement(kDatatype) + kUpperHalfAt);
+    places[bit] = static_cast<EscapePlace>(element * kElementBytes + kElementBytes - 2);
   }
   return places;
 }();

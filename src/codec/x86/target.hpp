@@ -10,8 +10,8 @@
 // without captures and no defaults of members: the functions that the compiler makes of them do not
 // belong to it.
 //
-// With ZIPCCL_EMULATE_VECTORS there are no regions: for a test that compiles the code with intrinsics
-// that are functions for any machine.
+// With ZIPCCL_EMULATE_VECTORS there are no regions: for a test that compiles the code with
+// intrinsics that are functions for any machine.
 
 #pragma once
 
