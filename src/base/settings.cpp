@@ -29,6 +29,7 @@ constexpr std::array kLogLevels = {LogLevel::kNone, LogLevel::kVersion, LogLevel
 constexpr std::array kLogSubsystems = {
     LogSubsystem::kInit,      LogSubsystem::kEnv,    LogSubsystem::kColl, LogSubsystem::kCodec,
     LogSubsystem::kTransport, LogSubsystem::kTuning, LogSubsystem::kGpu,  LogSubsystem::kShim};
+constexpr std::array kReduceModes = {ReduceMode::kAuto, ReduceMode::kOn, ReduceMode::kOff};
 constexpr std::array kStrategyChoices = {StrategyChoice::kAuto, StrategyChoice::kNative,
                                          StrategyChoice::kStaged};
 constexpr std::array kHostCodecChoices = {HostCodecChoice::kAuto, HostCodecChoice::kScalar,
@@ -244,6 +245,18 @@ constexpr std::array kSpecs = {
         .show = [](const Settings& s) { return s.minBytes ? showBytes(*s.minBytes) : ""; },
     },
     SettingSpec{
+        .name = "ZIPCCL_REDUCE",
+        .values = "auto|on|off",
+        .defaultValue = "auto",
+        .help = "Whether ReduceScatter and AllReduce may travel compressed: auto where that cannot "
+                "change a bit or a table says that it pays, on always, off never.",
+        .apply =
+            [](Settings& s, std::string_view v) {
+              return parseEnum(v, kReduceModes, reduceModeName, s.reduce);
+            },
+        .show = [](const Settings& s) { return std::string(reduceModeName(s.reduce)); },
+    },
+    SettingSpec{
         .name = "ZIPCCL_STRATEGY",
         .values = "auto|native|staged",
         .defaultValue = "auto",
@@ -376,6 +389,18 @@ std::string_view logSubsystemName(LogSubsystem subsystem) noexcept {
       return "GPU";
     case LogSubsystem::kShim:
       return "SHIM";
+  }
+  return "?";
+}
+
+std::string_view reduceModeName(ReduceMode mode) noexcept {
+  switch (mode) {
+    case ReduceMode::kAuto:
+      return "auto";
+    case ReduceMode::kOn:
+      return "on";
+    case ReduceMode::kOff:
+      return "off";
   }
   return "?";
 }

@@ -33,6 +33,9 @@ enum class LogSubsystem : std::uint32_t {
 };
 inline constexpr std::uint32_t kAllLogSubsystems = (1U << 8) - 1;
 
+/// ZIPCCL_REDUCE: whether reductions may travel compressed.
+enum class ReduceMode : std::uint8_t { kAuto, kOn, kOff };
+
 /// ZIPCCL_STRATEGY: what the policy may choose, or what is forced.
 enum class StrategyChoice : std::uint8_t { kAuto, kNative, kStaged };
 
@@ -48,6 +51,7 @@ struct Settings {
   std::string logFile;
   CollectiveSet collectives = CollectiveSet::all();
   std::optional<std::uint64_t> minBytes;
+  ReduceMode reduce = ReduceMode::kAuto;
   StrategyChoice strategy = StrategyChoice::kAuto;
   std::uint64_t maxScratchBytes = std::uint64_t{256} << 20;
   std::string pluginDirectory;
@@ -108,6 +112,7 @@ struct ParsedSettings {
 
 [[nodiscard]] std::string_view logLevelName(LogLevel level) noexcept;
 [[nodiscard]] std::string_view logSubsystemName(LogSubsystem subsystem) noexcept;
+[[nodiscard]] std::string_view reduceModeName(ReduceMode mode) noexcept;
 [[nodiscard]] std::string_view strategyChoiceName(StrategyChoice choice) noexcept;
 [[nodiscard]] std::string_view hostCodecChoiceName(HostCodecChoice choice) noexcept;
 

@@ -75,6 +75,7 @@ TEST(Settings, WhatIsShownReadsBack) {
       {"ZIPCCL_DEBUG_FILE", "/tmp/log.%h.%p"},
       {"ZIPCCL_COLLS", "AllGather,SendRecv"},
       {"ZIPCCL_MIN_BYTES", "64K"},
+      {"ZIPCCL_REDUCE", "off"},
       {"ZIPCCL_STRATEGY", "staged"},
       {"ZIPCCL_MAX_SCRATCH", "1G"},
       {"ZIPCCL_PLUGIN_DIR", "/opt/plugins"},
@@ -98,6 +99,7 @@ TEST(Settings, NamesAreReadInAnyCase) {
   EXPECT_EQ(accepted("ZIPCCL_DEBUG", "info").logLevel, LogLevel::kInfo);
   EXPECT_EQ(accepted("ZIPCCL_DEBUG", "None").logLevel, LogLevel::kNone);
   EXPECT_EQ(accepted("ZIPCCL_STRATEGY", "Staged").strategy, StrategyChoice::kStaged);
+  EXPECT_EQ(accepted("ZIPCCL_REDUCE", "ON").reduce, ReduceMode::kOn);
   EXPECT_TRUE(
       accepted("ZIPCCL_COLLS", "allgather").collectives.contains(CollectiveKind::kAllGather));
 }
@@ -156,6 +158,7 @@ TEST(Settings, NumbersAreStrict) {
   expectRefused("ZIPCCL_DEBUG", "DEBUG");
   expectRefused("ZIPCCL_STRATEGY", "fast");
   expectRefused("ZIPCCL_STRATEGY", "fused");
+  expectRefused("ZIPCCL_REDUCE", "1");
 }
 
 TEST(Settings, EmptyIsUnsetAndForeignIsIgnored) {
@@ -181,7 +184,7 @@ TEST(Settings, UnknownNamesAreReportedWithWhatWasMeant) {
 /// A setting that nothing reads is worse than none: who sets it believes in it.
 TEST(Settings, WhatDoesNothingYetIsUnknown) {
   for (const char* const name :
-       {"ZIPCCL_REDUCE", "ZIPCCL_TUNE_FILE", "ZIPCCL_NCCL_LIB", "ZIPCCL_VERIFY", "ZIPCCL_STATS"}) {
+       {"ZIPCCL_TUNE_FILE", "ZIPCCL_NCCL_LIB", "ZIPCCL_VERIFY", "ZIPCCL_STATS"}) {
     EXPECT_EQ(parseSettings({{name, "1"}}).problems.size(), 1u) << name;
   }
 }
