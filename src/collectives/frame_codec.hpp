@@ -37,6 +37,7 @@ struct FrameParts {
 /// What one rank gives to a reduction: a frame, or elements as they are.
 struct Addend {
   FrameParts frame;                ///< where elements is null
+  codec::FrameSpec spec;           ///< of the frame: pools and layouts may differ from rank to rank
   const void* elements = nullptr;  ///< any alignment
 };
 
@@ -72,16 +73,18 @@ class FrameCodec {
                       std::span<std::byte> output, codec::DecodeStatus* status,
                       transport::StreamHandle stream) = 0;
 
-  /// Bytes of memory that decodeReduce needs for frames of `spec`: at most four frames.
-  [[nodiscard]] virtual std::uint64_t reduceWorkspaceBytes(const codec::FrameSpec& spec) const = 0;
+  /// Bytes of memory that decodeReduce needs for so many elements: at most four frames of them.
+  [[nodiscard]] virtual std::uint64_t reduceWorkspaceBytes(Datatype datatype,
+                                                           std::uint64_t elementCount) const = 0;
 
-  /// Decodes the frames among `addends`, all of `expected`, and writes the scaled sum of all
-  /// addends by `factor`, in their order, by the arithmetic of reduction.hpp, to `output`; this may
-  /// be one of the addends' elements. `statuses` (host, one an addend) are written as those of
-  /// decode(); where one is not kOk the output holds no sum.
-  virtual void decodeReduce(const codec::FrameSpec& expected, std::span<const Addend> addends,
-                            float factor, void* output, std::span<std::byte> workspace,
-                            std::span<codec::DecodeStatus> statuses,
+  /// Decodes the frames among `addends`, all of `elementCount` elements of `datatype`, which has
+  /// frames, and writes the scaled sum of all addends by `factor`, in their order, by the
+  /// arithmetic of reduction.hpp, to `output`; this may be one of the addends' elements. `statuses`
+  /// (host, one an addend) are written as those of decode(); where one is not kOk the output holds
+  /// no sum.
+  virtual void decodeReduce(Datatype datatype, std::uint64_t elementCount,
+                            std::span<const Addend> addends, float factor, void* output,
+                            std::span<std::byte> workspace, std::span<codec::DecodeStatus> statuses,
                             transport::StreamHandle stream) = 0;
 
   /// reduceElements() of reduction.hpp, for transports that do not reduce themselves.

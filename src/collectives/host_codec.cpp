@@ -4,6 +4,7 @@
 
 #include "collectives/host_codec.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -52,24 +53,24 @@ class HostCodec final : public FrameCodec {
     *status = codec::decode(expected, frame.staticPart, frame.dynamicPart, output);
   }
 
-  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(const codec::FrameSpec& spec) const override {
-    return spec.elementCount * (sizeof(float) + codec::elementBytes(spec.datatype));
+  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(Datatype datatype,
+                                                   std::uint64_t elementCount) const override {
+    return elementCount * (sizeof(float) + elementBytes(datatype));
   }
 
-  void decodeReduce(const codec::FrameSpec& expected, std::span<const Addend> addends, float factor,
-                    void* output, std::span<std::byte> workspace,
+  void decodeReduce(Datatype datatype, std::uint64_t elementCount, std::span<const Addend> addends,
+                    float factor, void* output, std::span<std::byte> workspace,
                     std::span<codec::DecodeStatus> statuses, transport::StreamHandle) override {
-    const std::uint64_t sumBytes = expected.elementCount * sizeof(float);
     auto* const sums = reinterpret_cast<float*>(workspace.data());
     const std::span<std::byte> decoded =
-        workspace.subspan(sumBytes, expected.elementCount * codec::elementBytes(expected.datatype));
-    ScaledSum sum(datatypeOf(expected.datatype), factor, {sums, expected.elementCount});
+        workspace.subspan(elementCount * sizeof(float), elementCount * elementBytes(datatype));
+    ScaledSum sum(datatype, factor, {sums, elementCount});
+    std::fill(statuses.begin(), statuses.end(), codec::DecodeStatus::kOk);
     for (std::size_t i = 0; i < addends.size(); ++i) {
       const Addend& addend = addends[i];
-      statuses[i] = codec::DecodeStatus::kOk;
       if (addend.elements == nullptr) {
         statuses[i] =
-            codec::decode(expected, addend.frame.staticPart, addend.frame.dynamicPart, decoded);
+            codec::decode(addend.spec, addend.frame.staticPart, addend.frame.dynamicPart, decoded);
         if (statuses[i] != codec::DecodeStatus::kOk) return;
       }
       sum.add(addend.elements != nullptr ? addend.elements : decoded.data());

@@ -59,13 +59,11 @@ class StagedReduce final : public PairExchange {
 
  private:
   [[nodiscard]] std::uint64_t workspaceBytes() const override {
-    codec::FrameSpec spec;
-    spec.datatype = *codedDatatype(parts_.datatype);
-    spec.elementCount =
-        policy::planChunks(parts_.collective, frameGeometry(spec.datatype), engine_.rankCount(),
-                           engine_.settings.maxScratchBytes, partElements(parts_, engine_.rank()))
-            .chunkElements;
-    return engine_.codec.reduceWorkspaceBytes(spec);
+    const policy::FrameGeometry geometry = frameGeometry(*codedDatatype(parts_.datatype));
+    const policy::ChunkPlan plan =
+        policy::planChunks(parts_.collective, geometry, engine_.rankCount(),
+                           engine_.settings.maxScratchBytes, partElements(parts_, engine_.rank()));
+    return engine_.codec.reduceWorkspaceBytes(parts_.datatype, plan.chunkElements);
   }
 
   [[nodiscard]] bool takeComplete() override {
@@ -76,14 +74,16 @@ class StagedReduce final : public PairExchange {
     const ChunkFrame& frame = incoming_.front().item(incoming_.front().finishedCount).frame;
     const std::uint64_t offsetBytes = frame.firstElement * elementBytes(parts_.datatype);
     for (Pair& pair : incoming_) {
-      addends_[static_cast<std::size_t>(pair.peer)] = {frameOf(pair, pair.item(pair.finishedCount)),
+      const Item& item = pair.item(pair.finishedCount);
+      addends_[static_cast<std::size_t>(pair.peer)] = {frameOf(pair, item), item.frame.spec,
                                                        nullptr};
     }
     addends_[static_cast<std::size_t>(engine_.rank())] = {
-        {}, partAt(parts_, engine_.rank()) + offsetBytes};
-    engine_.codec.decodeReduce(
-        frame.spec, addends_, factorOf(parts_.reduction, parts_.datatype, engine_.rankCount()),
-        bytesAt(parts_.receive, offsetBytes), workspace(), engine_.statuses, stream_);
+        {}, {}, partAt(parts_, engine_.rank()) + offsetBytes};
+    engine_.codec.decodeReduce(parts_.datatype, frame.spec.elementCount, addends_,
+                               factorOf(parts_.reduction, parts_.datatype, engine_.rankCount()),
+                               bytesAt(parts_.receive, offsetBytes), workspace(), engine_.statuses,
+                               stream_);
     engine_.codec.finish(stream_);
     for (Pair& pair : incoming_) {
       checkFrame(pair, engine_.statuses[static_cast<std::size_t>(pair.peer)]);
