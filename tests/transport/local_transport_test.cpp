@@ -50,13 +50,13 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LocalContract,
                                   std::to_string(std::get<0>(instance.param));
                          });
 
-testing::AssertionResult mentions(const Error& error, const std::vector<std::string>& words) {
+::testing::AssertionResult mentions(const Error& error, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (error.message().find(word) == std::string::npos) {
-      return testing::AssertionFailure() << "\"" << word << "\" is not in: " << error.message();
+      return ::testing::AssertionFailure() << "\"" << word << "\" is not in: " << error.message();
     }
   }
-  return testing::AssertionSuccess();
+  return ::testing::AssertionSuccess();
 }
 
 /// Every rank must have failed: the involved with `code`, the others with kRemoteError, all with
