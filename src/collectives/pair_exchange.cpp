@@ -278,6 +278,8 @@ void PairExchange::readHeader(Pair& pair, std::uint64_t number) {
 void PairExchange::startDynamicParts(Pair& pair) {
   for (std::uint64_t number = pair.finishedCount; number != pair.startedCount; ++number) {
     Item& item = pair.item(number);
+    // Requests need not complete in the order of their start, but the sender's parts follow it.
+    if (item.isStaged && !item.isHeaderKnown) return;
     const bool isItsTurn = item.isLast || number + 1 != pair.startedCount;
     if (!item.hasDynamicPart() || item.isDynamicStarted || !isItsTurn) continue;
     item.isDynamicStarted = true;
