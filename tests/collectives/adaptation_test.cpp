@@ -24,9 +24,10 @@ using testing::testSettings;
 
 class Adaptation : public zipccl::testing::SeededTest {
  protected:
-  /// One verified call with fresh data; what was decided on must be equal on all ranks.
+  /// One verified call, with fresh data unless the case has a seed; what was decided on must be
+  /// equal on all ranks.
   policy::Decision call(LocalGroup& group, AllGatherCase test) {
-    test.seed = random_();
+    if (test.seed == 0) test.seed = random_();
     const std::vector<testing::Shard> shards = makeShards(test, group.rankCount());
     group.runAll([&](Communicator& communicator) { checkAllGather(communicator, test, shards); });
     const policy::Decision decision = *group[0].statistics().lastDecision;
@@ -84,8 +85,11 @@ TEST_F(Adaptation, ThePoolShrinksOnceDemandIsLongPast) {
 
 TEST_F(Adaptation, FullFloat32GoesWideAndWidenedFloat32Narrow) {
   LocalGroup group(3, testSettings());
-  const AllGatherCase full{
+  // The same data in each call: fresh data may by chance have a few escapes more than the pool's
+  // margin has room for.
+  AllGatherCase full{
       .datatype = Datatype::kFloat32, .elementCount = 20 * 1024, .contents = {Content::kGaussian}};
+  full.seed = random_() | 1;
   AllGatherCase widened = full;
   widened.contents = {Content::kWidened};
 
@@ -108,9 +112,10 @@ TEST_F(Adaptation, FullFloat32GoesWideAndWidenedFloat32Narrow) {
 
 TEST_F(Adaptation, OneRankWithLowHalvesDecidesTheLayoutForAll) {
   LocalGroup group(3, testSettings());
-  const AllGatherCase test{.datatype = Datatype::kFloat32,
-                           .elementCount = 20 * 1024,
-                           .contents = {Content::kWidened, Content::kWidened, Content::kGaussian}};
+  AllGatherCase test{.datatype = Datatype::kFloat32,
+                     .elementCount = 20 * 1024,
+                     .contents = {Content::kWidened, Content::kWidened, Content::kGaussian}};
+  test.seed = random_() | 1;  // the same data in each call, as above
   static_cast<void>(call(group, test));
   EXPECT_EQ(call(group, test).layout, FrameLayout::kWide);
   EXPECT_EQ(dynamicCalls(group), 1U);
