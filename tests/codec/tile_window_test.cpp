@@ -211,11 +211,18 @@ TEST_F(TileWindowOfTile, LeavesOutFp16LanesWithInfinities) {
 }
 
 TEST_F(TileWindowOfTile, OfSixAndZeroIsTheBestOneWhateverTheShareOfZeros) {
-  // Each window is at most one off the best, and on average next to nothing is lost.
-  constexpr int kTiles = 64;
+  // On average next to nothing is lost. Without the lift for many zeros 0.016 and more would be
+  // lost at the largest share.
+  constexpr int kTiles = 128;
+  struct Row {
+    double zeroShare;
+    double maxLostShare;
+  };
   for (const Format& format : {kBfloat16Format, kFloat16Format}) {
     const ElementFormat element = elementFormat(format.datatype);
-    for (const double zeroShare : {0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95}) {
+    for (const auto& [zeroShare, maxLostShare] :
+         {Row{0.1, 0.002}, Row{0.3, 0.002}, Row{0.5, 0.002}, Row{0.7, 0.003}, Row{0.8, 0.006},
+          Row{0.9, 0.010}, Row{0.95, 0.014}}) {
       std::uint64_t lost = 0;
       std::uint64_t others = 0;
       for (int tile = 0; tile < kTiles; ++tile) {
@@ -239,7 +246,7 @@ TEST_F(TileWindowOfTile, OfSixAndZeroIsTheBestOneWhateverTheShareOfZeros) {
       const double lostShare = static_cast<double>(lost) / static_cast<double>(others);
       std::printf("{\"datatype\":\"%s\",\"zeroShare\":%.2f,\"lostShare\":%.5f}\n", format.name,
                   zeroShare, lostShare);
-      EXPECT_LT(lostShare, zeroShare > 0.85 ? 0.02 : 0.006) << zeroShare;
+      EXPECT_LT(lostShare, maxLostShare) << zeroShare;
     }
   }
 }
