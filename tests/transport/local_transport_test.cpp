@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -350,23 +351,23 @@ TEST(PacedLink, HoldsTheContract) {
   }
 }
 
-/// Microseconds that `move` takes on the slowest of `rankCount` ranks whose links carry
-/// `bytesPerSecond`.
+/// Microseconds from the first of `rankCount` ranks, whose links carry `bytesPerSecond`, that
+/// begins `move` to the last that ends it: a rank may be held up before it looks at its clock.
 std::int64_t timeOnLink(int rankCount, std::uint64_t bytesPerSecond,
                         const std::function<void(Transport&)>& move) {
   LocalWorld world(rankCount, {.timeout = 60s, .linkBytesPerSecond = bytesPerSecond});
-  std::atomic<std::int64_t> slowestUs = 0;
+  std::vector<std::int64_t> starts(static_cast<std::size_t>(rankCount));
+  std::vector<std::int64_t> ends(starts.size());
   const RankErrors errors = runRanks(world, [&](Transport& transport) {
+    const auto rank = static_cast<std::size_t>(transport.rank());
     transport.barrier();
-    const std::int64_t startUs = nowUs();
+    starts[rank] = nowUs();
     move(transport);
-    const std::int64_t us = nowUs() - startUs;
-    std::int64_t seen = slowestUs;
-    while (seen < us && !slowestUs.compare_exchange_weak(seen, us)) {
-    }
+    ends[rank] = nowUs();
   });
   for (const std::optional<Error>& error : errors) EXPECT_FALSE(error) << error->what();
-  return slowestUs;
+  return *std::max_element(ends.begin(), ends.end()) -
+         *std::min_element(starts.begin(), starts.end());
 }
 
 TEST(PacedLink, CarriesWhatARankSendsOneAfterTheOther) {
