@@ -17,47 +17,6 @@ ZIPCCL_BEGIN_AVX2
 namespace zipccl::codec::avx2 {
 namespace {
 
-/// Where rows of slots 8c to 8c + 7 of two lanes go.
-template <Datatype datatype>
-struct HalfSink {
-  static constexpr Datatype kDatatype = datatype;
-  static constexpr ElementFormat kElement = elementFormat(datatype);
-  static constexpr std::size_t kRecordBytes = kElement.recordBytes(Layout::kNarrow);
-
-  std::byte* elements;
-
-  void put(unsigned c, unsigned lane, Vec upper) const {
-    store(elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, 8 * c), upper);
-  }
-};
-
-template <Layout kLayout>
-struct Float32Sink {
-  static constexpr Datatype kDatatype = Datatype::kFloat32;
-  static constexpr ElementFormat kElement = elementFormat(kDatatype);
-  static constexpr std::size_t kRecordBytes = kElement.recordBytes(kLayout);
-
-  std::byte* elements;
-  const std::byte* lowPlane;  ///< null when all low halves are zero
-
-  void put(unsigned c, unsigned lane, Vec upper) const {
-    Vec low = _mm256_setzero_si256();
-    if (lowPlane != nullptr) {
-      low = load(lowPlane + lowHalfAt(lane, 8 * c));
-      if (kLayout == Layout::kWide) {
-        prefetchAhead(lowPlane + lowHalfAt(lane, 8 * c), kTilesAhead * kRecordBytes);
-      }
-    }
-    store(at(8 * c, lane), _mm256_unpacklo_epi16(low, upper));
-    store(at(8 * c + 4, lane), _mm256_unpackhi_epi16(low, upper));
-  }
-
- private:
-  [[nodiscard]] std::byte* at(unsigned slot, unsigned lane) const {
-    return elements + kElement.elementBytes * elementOfSlot(kDatatype, lane, slot);
-  }
-};
-
 /// Code pair `w` of eight lanes, `kUp` bits higher than tile_bits.hpp has it.
 template <unsigned w, int kUp>
 inline Vec codePair(const Vec (&p)[kCodeWords]) {
@@ -204,83 +163,9 @@ inline bool decodeCoded(std::uint32_t descriptor, const TileSource& source, cons
   return true;
 }
 
-template <class Sink>
-void decodeEmpty(const Sink& sink) {
-  for (unsigned c = 0; c < 4; ++c) {
-    for (unsigned lane = 0; lane < kLanes; lane += 2) sink.put(c, lane, _mm256_setzero_si256());
-  }
-}
-
-template <class Sink>
-void decodeRaw(const TileSource& source, const Sink& sink) {
-  constexpr ElementFormat kElement = Sink::kElement;
-  for (unsigned lane = 0; lane < kLanes; lane += kLanesAtOnce) {
-    for (unsigned row = 0; row < kRows; ++row) {
-      const unsigned rowLane = lane + 2 * row;
-      sink.put(0, rowLane, load(source.record + rawWordAt(kElement, rowLane, 0)));
-      sink.put(1, rowLane, load(source.record + rawWordAt(kElement, rowLane, 4)));
-    }
-    for (unsigned c = 2; c < 4; ++c) {
-      Vec rows[kRows];
-      for (unsigned i = 0; i < kRows; ++i) {
-        const unsigned w = 4 * c + i;
-        const std::byte* const piece = w < kElement.rawRecordWords() ? source.record : source.block;
-        rows[i] = columnOf(load(piece + rawWordAt(kElement, lane, w)));
-      }
-      transpose(rows);
-      for (unsigned row = 0; row < kRows; ++row) sink.put(c, lane + 2 * row, rows[row]);
-    }
-  }
-}
-
-template <class Sink>
-bool decodeUpperHalves(std::uint32_t descriptor, const TileSource& source, const Sink& sink) {
-  switch (kindOf(descriptor)) {
-    case TileKind::kSeven:
-    case TileKind::kSixAndZero:
-      return decodeCoded(descriptor, source, sink);
-    case TileKind::kEmpty:
-      decodeEmpty(sink);
-      return true;
-    case TileKind::kRaw:
-      decodeRaw(source, sink);
-      return true;
-  }
-  return false;
-}
-
-template <Datatype kDatatype>
-bool decodeHalves(std::uint32_t descriptor, const TileSource& source, std::byte* elements) {
-  return decodeUpperHalves(descriptor, source, HalfSink<kDatatype>{elements});
-}
-
-template <Layout kLayout>
-bool decodeFloat32(std::uint32_t descriptor, const TileSource& source, std::byte* elements) {
-  constexpr ElementFormat kElement = elementFormat(Datatype::kFloat32);
-  const std::byte* lowPlane = nullptr;
-  if (hasLow(descriptor)) {
-    lowPlane = kLayout == Layout::kWide
-                   ? source.record + kElement.lowPlaneAt()
-                   : source.block + blockBytesOf(descriptor, kElement, kLayout) - kLowPlaneBytes;
-  }
-  return decodeUpperHalves(descriptor, source, Float32Sink<kLayout>{elements, lowPlane});
-}
-
 }  // namespace
 
-bool decodeTile(TileFormat format, std::uint32_t descriptor, const TileSource& source,
-                std::byte* elements) noexcept {
-  switch (format.datatype) {
-    case Datatype::kBfloat16:
-      return decodeHalves<Datatype::kBfloat16>(descriptor, source, elements);
-    case Datatype::kFloat16:
-      return decodeHalves<Datatype::kFloat16>(descriptor, source, elements);
-    case Datatype::kFloat32:
-      break;
-  }
-  return format.isNarrow() ? decodeFloat32<Layout::kNarrow>(descriptor, source, elements)
-                           : decodeFloat32<Layout::kWide>(descriptor, source, elements);
-}
+#include "codec/x86/tile_decode.hpp"
 
 }  // namespace zipccl::codec::avx2
 

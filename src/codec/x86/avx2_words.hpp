@@ -28,6 +28,7 @@ using Vec = __m256i;
 
 inline constexpr unsigned kLanesAtOnce = 8;  ///< lanes of a column
 inline constexpr unsigned kRows = 4;         ///< rows that hold eight lanes
+inline constexpr unsigned kRowLanes = 2;     ///< lanes of a row
 inline constexpr unsigned kLaneSets = kLanes / kLanesAtOnce;
 
 inline Vec load(const std::byte* at) {
@@ -36,6 +37,18 @@ inline Vec load(const std::byte* at) {
 inline void store(std::byte* at, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), v); }
 inline Vec words(std::uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
 inline Vec bytes(std::uint32_t byte) { return _mm256_set1_epi8(static_cast<char>(byte)); }
+inline Vec zeros() { return _mm256_setzero_si256(); }
+inline Vec both(Vec a, Vec b) { return _mm256_and_si256(a, b); }
+inline Vec either(Vec a, Vec b, Vec c) { return _mm256_or_si256(a, _mm256_or_si256(b, c)); }
+inline bool haveCommonBit(Vec a, Vec b) { return _mm256_testz_si256(a, b) == 0; }
+inline bool hasZeroByte(Vec v) {
+  return _mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_setzero_si256())) != 0;
+}
+
+// Of rows: 32-bit words to their low halves, and halves to 32-bit words.
+inline Vec narrowed(Vec first, Vec second) { return _mm256_packus_epi32(first, second); }
+inline Vec widenedFirst(Vec low, Vec high) { return _mm256_unpacklo_epi16(low, high); }
+inline Vec widenedSecond(Vec low, Vec high) { return _mm256_unpackhi_epi16(low, high); }
 
 /// The sum of four 64-bit words.
 inline std::uint64_t sumOfParts(Vec v) {

@@ -48,9 +48,24 @@ inline Vec shifted(Vec v) {
   }
 }
 
+inline Vec zeros() { return _mm512_setzero_si512(); }
+inline Vec both(Vec a, Vec b) { return _mm512_and_si512(a, b); }
+inline bool haveCommonBit(Vec a, Vec b) { return _mm512_test_epi32_mask(a, b) != 0; }
+inline bool hasZeroByte(Vec v) { return _mm512_cmpeq_epi8_mask(v, _mm512_setzero_si512()) != 0; }
+
+// Of rows: 32-bit words to their low halves, and halves to 32-bit words.
+inline Vec narrowed(Vec first, Vec second) { return _mm512_packus_epi32(first, second); }
+inline Vec widenedFirst(Vec low, Vec high) { return _mm512_unpacklo_epi16(low, high); }
+inline Vec widenedSecond(Vec low, Vec high) { return _mm512_unpackhi_epi16(low, high); }
+
+template <int kBits>
+inline Vec rotatedLeft(Vec v) {
+  return _mm512_rol_epi32(v, kBits);
+}
+
 /// The bits of `a` where `mask` is set, else those of `b`.
 inline Vec select(Vec mask, Vec a, Vec b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xCA); }
-inline Vec orOfThree(Vec a, Vec b, Vec c) { return _mm512_ternarylogic_epi32(a, b, c, 0xFE); }
+inline Vec either(Vec a, Vec b, Vec c) { return _mm512_ternarylogic_epi32(a, b, c, 0xFE); }
 inline Vec andOfThree(Vec a, Vec b, Vec c) { return _mm512_ternarylogic_epi32(a, b, c, 0x80); }
 /// (a & b) | c
 inline Vec andThenOr(Vec a, Vec b, Vec c) { return _mm512_ternarylogic_epi32(a, b, c, 0xEA); }
@@ -67,11 +82,12 @@ inline void transpose(Vec (&v)[kRows]) {
   v[3] = _mm512_unpackhi_epi64(high01, high23);
 }
 
-/// A column in order, or words in order as a column: the permutation is its own inverse.
-inline Vec reordered(Vec v) {
+inline Vec columnInOrder(Vec column) {
   const Vec order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order, v);
+  return _mm512_permutexvar_epi32(order, column);
 }
+/// The permutation is its own inverse.
+inline Vec columnOf(Vec inOrder) { return columnInOrder(inOrder); }
 
 /// The lowest bit of each whole code of a code word that is an escape.
 inline Vec wholeEscapes(Vec p) {
@@ -81,8 +97,8 @@ inline Vec wholeEscapes(Vec p) {
 /// escapeMask() of tile_bits.hpp for sixteen lanes.
 inline Vec escapeMasks(const Vec (&p)[kCodeWords]) {
   const Vec shares = _mm512_and_si512(andOfThree(p[0], p[1], p[2]), words(kCodeWordShareBits));
-  return _mm512_or_si512(shares, orOfThree(wholeEscapes(p[0]), shifted<1>(wholeEscapes(p[1])),
-                                           shifted<2>(wholeEscapes(p[2]))));
+  return _mm512_or_si512(shares, either(wholeEscapes(p[0]), shifted<1>(wholeEscapes(p[1])),
+                                        shifted<2>(wholeEscapes(p[2]))));
 }
 
 /// As many of the lowest bits as `count` tells, at most 64.
