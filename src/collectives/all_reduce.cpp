@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.hpp"
 #include "collectives/all_gather.hpp"
 #include "collectives/buffers.hpp"
 #include "collectives/reduce_scatter.hpp"
@@ -19,10 +18,8 @@ void check(const AllReduceArguments& arguments, int /*rank*/, int /*rankCount*/)
   checkCount("count", arguments.elementCount, arguments.datatype, 1);
   checkBuffer("sendbuff", arguments.send, "count", arguments.elementCount);
   checkBuffer("recvbuff", arguments.receive, "count", arguments.elementCount);
-  const std::uint64_t bytes = arguments.elementCount * elementBytes(arguments.datatype);
-  expects(arguments.send == arguments.receive ||
-              !overlap(arguments.send, bytes, arguments.receive, bytes),
-          "sendbuff and recvbuff overlap, but are not the same");
+  checkSameOrApart(arguments.send, arguments.receive,
+                   arguments.elementCount * elementBytes(arguments.datatype));
 }
 
 CallOutcome run(Engine& engine, const AllReduceArguments& arguments) {

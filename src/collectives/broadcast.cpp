@@ -6,7 +6,6 @@
 
 #include <array>
 
-#include "base/error.hpp"
 #include "collectives/buffers.hpp"
 #include "collectives/frame_gather.hpp"
 
@@ -18,10 +17,8 @@ void check(const BroadcastArguments& arguments, int rank, int rankCount) {
   checkBuffer("recvbuff", arguments.receive, "count", arguments.elementCount);
   if (rank != arguments.root) return;
   checkBuffer("sendbuff", arguments.send, "count", arguments.elementCount);
-  const std::uint64_t bytes = arguments.elementCount * elementBytes(arguments.datatype);
-  expects(arguments.send == arguments.receive ||
-              !overlap(arguments.send, bytes, arguments.receive, bytes),
-          "sendbuff and recvbuff overlap, but are not the same");
+  checkSameOrApart(arguments.send, arguments.receive,
+                   arguments.elementCount * elementBytes(arguments.datatype));
 }
 
 CallOutcome run(Engine& engine, const BroadcastArguments& arguments) {

@@ -29,6 +29,24 @@ namespace zipccl::collectives {
   return aBytes != 0 && bBytes != 0 && aStart < bStart + bBytes && bStart < aStart + aBytes;
 }
 
+/// Throws Error(kInvalidArgument) for buffers of `bytes` each that overlap and are not the same.
+inline void checkSameOrApart(const void* send, const void* receive, std::uint64_t bytes) {
+  expects(send == receive || !overlap(send, bytes, receive, bytes),
+          "sendbuff and recvbuff overlap, but are not the same");
+}
+
+/// Throws Error(kInvalidArgument) unless `own`, a buffer of one part, is apart from `all`, which
+/// has a part of every rank, or is the part of `owner`, in words `ownerName`, in it.
+inline void checkOwnPart(std::string_view allName, const void* all, std::string_view ownName,
+                         const void* own, std::uint64_t partBytes, std::string_view ownerName,
+                         int owner, int rankCount) {
+  const std::uint64_t ownAt = static_cast<std::uint64_t>(owner) * partBytes;
+  if (partBytes == 0 || own == bytesAt(all, ownAt)) return;
+  expects(!overlap(all, partBytes * static_cast<std::uint64_t>(rankCount), own, partBytes), ownName,
+          " overlaps ", allName, "; only ", ownAt, " bytes behind its start, ", ownerName,
+          " place in it, is allowed");
+}
+
 /// Throws Error(kInvalidArgument) unless `rankCount` parts of `elementCount` elements, which the
 /// caller calls `name`, can be addressed.
 inline void checkCount(std::string_view name, std::uint64_t elementCount, Datatype datatype,

@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "base/error.hpp"
 #include "collectives/buffers.hpp"
 #include "collectives/pair_exchange.hpp"
 
@@ -23,12 +22,8 @@ void checkParts(std::string_view countName, const void* all, std::string_view al
   checkBuffer(ownName, own, countName, elementCount);
   if (rank != root || elementCount == 0) return;
   checkBuffer(allName, all, countName, elementCount);
-  const std::uint64_t partBytes = elementCount * elementBytes(datatype);
-  const std::uint64_t ownAt = static_cast<std::uint64_t>(root) * partBytes;
-  if (own == bytesAt(all, ownAt)) return;
-  expects(!overlap(all, partBytes * static_cast<std::uint64_t>(rankCount), own, partBytes), ownName,
-          " overlaps ", allName, "; only ", ownAt,
-          " bytes behind its start, the root's place in it, is allowed");
+  checkOwnPart(allName, all, ownName, own, elementCount * elementBytes(datatype), "the root's",
+               root, rankCount);
 }
 
 }  // namespace

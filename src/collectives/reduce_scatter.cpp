@@ -203,13 +203,9 @@ void check(const ReduceScatterArguments& arguments, int rank, int rankCount) {
   checkCount("recvcount", arguments.elementCount, arguments.datatype, rankCount);
   checkBuffer("sendbuff", arguments.send, "recvcount", arguments.elementCount);
   checkBuffer("recvbuff", arguments.receive, "recvcount", arguments.elementCount);
-  const std::uint64_t partBytes = arguments.elementCount * elementBytes(arguments.datatype);
-  const std::uint64_t ownAt = static_cast<std::uint64_t>(rank) * partBytes;
-  if (partBytes == 0 || arguments.receive == bytesAt(arguments.send, ownAt)) return;
-  expects(!overlap(arguments.send, partBytes * static_cast<std::uint64_t>(rankCount),
-                   arguments.receive, partBytes),
-          "recvbuff overlaps sendbuff; only ", ownAt,
-          " bytes behind its start, this rank's place in it, is allowed");
+  checkOwnPart("sendbuff", arguments.send, "recvbuff", arguments.receive,
+               arguments.elementCount * elementBytes(arguments.datatype), "this rank's", rank,
+               rankCount);
 }
 
 void endReduction(const Engine::Plan& plan, CallOutcome& outcome) {
