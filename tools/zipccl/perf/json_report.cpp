@@ -14,6 +14,7 @@
 
 #include "perf/datatype.hpp"
 #include "perf/report.hpp"
+#include "perf/spread_json.hpp"
 #include "support/failure.hpp"
 
 namespace zipccl::tools::perf {
@@ -23,14 +24,6 @@ using Json = nlohmann::ordered_json;
 
 /// Raised when a field changes its meaning or goes.
 constexpr int kSchema = 1;
-
-Json toJson(const Spread& spread) {
-  return {{"median", spread.median},
-          {"lowerQuartile", spread.lowerQuartile},
-          {"upperQuartile", spread.upperQuartile},
-          {"least", spread.least},
-          {"most", spread.most}};
-}
 
 Json sideToJson(const RunInfo& info, const SizeResult& result, const std::vector<double>& timesUs) {
   const Spread spread = spreadOf(timesUs);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "perf/datatype.hpp"
+#include "perf/spread_json.hpp"
 #include "perf/statistics.hpp"
 
 namespace zipccl::tools::perf_codec {
@@ -21,14 +22,6 @@ using perf::spreadOf;
 
 /// Raised when a field changes its meaning or goes.
 constexpr int kSchema = 1;
-
-Json toJson(const Spread& spread) {
-  return {{"median", spread.median},
-          {"lowerQuartile", spread.lowerQuartile},
-          {"upperQuartile", spread.upperQuartile},
-          {"least", spread.least},
-          {"most", spread.most}};
-}
 
 Json rivalToJson(const CodecResult& result) {
   const RivalResult& rival = *result.rival;
