@@ -21,9 +21,9 @@
 #include <stdint.h>
 #include <zipccl/version.h>
 
-#if defined(__GNUC__)
+#if !defined(ZIPCCL_API) && defined(__GNUC__)
 #define ZIPCCL_API __attribute__((visibility("default")))
-#else
+#elif !defined(ZIPCCL_API)
 #define ZIPCCL_API
 #endif
 

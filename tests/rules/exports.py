@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the built libraries show and use: libzipccl.so exports the functions that zipccl.h declares and no
+# What the built libraries show and use: libzipccl.so exports the functions that its headers declare and no
 # other symbol, the plugins the one function by which they are found; no object of the project calls what prints
 # to stdout or ends the program.
 
@@ -36,17 +36,19 @@ def exported_functions(library):
     return {name for name, _ in symbols(["--dynamic", "--defined-only"], library)}
 
 
-def check_undeclared(library, header):
-    for name in sorted(exported_functions(library) - declared_functions(header)):
-        yield f"{library.name} exports {name}, which {header.name} does not declare"
+def check_undeclared(library, headers):
+    declared = set().union(*(declared_functions(header) for header in headers))
+    for name in sorted(exported_functions(library) - declared):
+        yield f"{library.name} exports {name}, which {' and '.join(h.name for h in headers)} does not declare"
 
 
-def check_missing(library, header):
-    declared = declared_functions(header)
-    if not declared:
-        yield f"{header} declares no function"
-    for name in sorted(declared - exported_functions(library)):
-        yield f"{header.name} declares {name}, which {library.name} does not export"
+def check_missing(library, headers):
+    for header in headers:
+        declared = declared_functions(header)
+        if not declared:
+            yield f"{header} declares no function"
+        for name in sorted(declared - exported_functions(library)):
+            yield f"{header.name} declares {name}, which {library.name} does not export"
 
 
 def check_plugin(plugin, entry):
@@ -70,7 +72,7 @@ def check_quiet(objects):
 def main():
     parser = argparse.ArgumentParser(description="Checks the symbols of what was built.")
     parser.add_argument("--library", type=pathlib.Path, required=True)
-    parser.add_argument("--header", type=pathlib.Path, required=True)
+    parser.add_argument("--header", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--allow-missing", action="store_true", help="while the C API is being written")
     parser.add_argument("--plugin", type=pathlib.Path, action="append", default=[], help="a transport's plugin")
     parser.add_argument("objects", type=pathlib.Path, nargs="+")

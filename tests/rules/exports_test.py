@@ -38,8 +38,8 @@ class ExportsTest(unittest.TestCase):
 
     def export_faults(self, source):
         library = self.compile(source, "libzipccl.so", "-shared")
-        undeclared = exports.check_undeclared(library, self.header)
-        return [*undeclared, *exports.check_missing(library, self.header)]
+        undeclared = exports.check_undeclared(library, [self.header])
+        return [*undeclared, *exports.check_missing(library, [self.header])]
 
     def quiet_faults(self, source):
         return list(exports.check_quiet([self.compile(source, "one.o", "-c")]))
