@@ -35,6 +35,19 @@ function(zipccl_read_nccl_symbols version hooks passes noTwins)
   set(${noTwins} ${noTwinNames} PARENT_SCOPE)
 endfunction()
 
+# zipccl_generate_symbol_table(<file>)
+#
+# Writes the list as ZIPCCL_NCCL_SYMBOL(name, "action", "what is done").
+function(zipccl_generate_symbol_table file)
+  set(text "// SPDX-License-Identifier: Apache-2.0\n//\n// Generated from preload/nccl_symbols.txt.\n\n")
+  file(STRINGS "${ZIPCCL_NCCL_SYMBOLS}" lines REGEX "^nccl")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^([^ ]+) +([^ ]+) +[^ ]+ +[^ ]+ +(.*)$" "ZIPCCL_NCCL_SYMBOL(\\1, \"\\2\", \"\\3\")" entry "${line}")
+    string(APPEND text "${entry}\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${file}" CONTENT "${text}" @ONLY)
+endfunction()
+
 # zipccl_generate_exports(<file> <name>...)
 #
 # Writes a version script that shows these names and hides all others.

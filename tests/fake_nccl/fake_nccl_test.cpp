@@ -35,6 +35,11 @@ class FakeNccl : public SeededTest {
 
   void TearDown() override {
     EXPECT_EQ(fakeFaultCount(), expectedFaults_) << fakeFaultText();
+    // Work that a stream has done goes a little later.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (fakeNcclLiveCommunicators() != 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
     EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
     fakeNcclSetTimeLimitMs(20000);
   }

@@ -169,13 +169,13 @@ INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
 def check_floors(tree):
     """No file includes a floor above its own; tools, examples and public headers see no floor; no ../ anywhere.
 
-    Tools include public headers of the floors that the table names, and no others. Tests and benchmarks include
-    what they like.
+    Tools include public headers of the floors that the table names, and no others; the interposer includes the
+    engine's table and nothing else of the product. Tests and benchmarks include what they like.
     """
     floors = read_floors(tree)
     owners = read_public_headers(tree)
     tool_floors = read_tool_floors(tree)
-    for path in tree.code("src", "include", "tools", "tests", "bench", "examples"):
+    for path in tree.code("src", "include", "tools", "preload", "tests", "bench", "examples"):
         parts = pathlib.PurePosixPath(path).parts
         if parts[0] == "src" and parts[1] not in floors:
             yield Fault(path, 1, f"src/{parts[1]} is not in the table of floors")
@@ -196,6 +196,8 @@ def check_floors(tree):
                 yield Fault(path, number, f"{name.group(1)} is not below {'/'.join(parts[:2])}")
             elif parts[0] == "tools" and target[0] == "zipccl" and owners.get(target[-1]) not in tool_floors:
                 yield Fault(path, number, f"{name.group(1)} is not among the public headers that tools may use")
+            elif parts[0] == "preload" and target[0] == "zipccl" and name.group(1) != "zipccl/nccl_engine.h":
+                yield Fault(path, number, f"{name.group(1)}: the interposer may use zipccl/nccl_engine.h alone")
 
 
 COMMENT_OR_STRING = re.compile(
@@ -211,7 +213,7 @@ LOUD = re.compile(
 
 def check_quiet(tree):
     """Libraries write nothing to stdout and never end the program."""
-    for path in tree.code("src", "include"):
+    for path in tree.code("src", "include", "preload"):
         text = tree.bytes(path).decode("utf-8", errors="replace")
         blank = COMMENT_OR_STRING.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
         for found in LOUD.finditer(blank):

@@ -97,6 +97,8 @@ class TreeRulesTest(unittest.TestCase):
             ("tools/x.cpp", "<zipccl/side.hpp>"),
             ("tools/x.cpp", "<zipccl/unlisted.hpp>"),
             ("tools/x.cpp", '"../src/upper/up.hpp"'),
+            ("preload/x.cpp", '"lower/low.hpp"'),
+            ("preload/x.cpp", "<zipccl/side.hpp>"),
             ("tests/upper/x.cpp", '"../../src/upper/up.hpp"'),
         ]:
             planted = {path: f"{CPP}#include <cstdint>\n  #  include {include}\n"}
@@ -132,8 +134,9 @@ class TreeRulesTest(unittest.TestCase):
             "_exit(1);",
             "std::terminate();",
         ]:
-            planted = {"src/upper/x.cpp": f"{CPP}/* a\n */ // b\n{statement}\n"}
-            self.assertEqual(self.faults("quiet", planted), [("src/upper/x.cpp", 7)], statement)
+            for path in ("src/upper/x.cpp", "preload/x.cpp"):
+                planted = {path: f"{CPP}/* a\n */ // b\n{statement}\n"}
+                self.assertEqual(self.faults("quiet", planted), [(path, 7)], statement)
 
     def test_quiet_reads_code_only(self):
         for harmless in [
