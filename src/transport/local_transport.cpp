@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -52,6 +54,85 @@ LaneKind laneOf(OperationKind kind) {
   return kind == OperationKind::kExchange ? LaneKind::kExchange : LaneKind::kCollective;
 }
 
+/// The emulated links of all ranks: when a message arrives. A rank's messages leave one after the
+/// other; what comes to a rank passes its link in the order in which it left the senders, at the
+/// earliest as it leaves them. So a message that waits for its turn at one end holds up nobody at
+/// the other.
+class PacedLinks {
+ public:
+  /// A message under way.
+  using Ticket = std::uint64_t;
+
+  PacedLinks(int ranks, std::uint64_t bytesPerSecond)
+      : bytesPerSecond_(bytesPerSecond),
+        sendFreeAtUs_(static_cast<std::size_t>(ranks)),
+        receivers_(static_cast<std::size_t>(ranks)) {}
+
+  [[nodiscard]] bool arePaced() const noexcept { return bytesPerSecond_ != 0; }
+
+  /// A message is sent now. Zero for one that is there at once.
+  [[nodiscard]] Ticket pass(int sender, int receiver, std::size_t bytes) {
+    if (!arePaced() || sender == receiver || bytes == 0) return 0;
+    const double timeUs = static_cast<double>(nowUs());
+    const double durationUs =
+        static_cast<double>(bytes) * 1e6 / static_cast<double>(bytesPerSecond_);
+    double& sendFreeAtUs = sendFreeAtUs_[static_cast<std::size_t>(sender)];
+    sendFreeAtUs = std::max(sendFreeAtUs, timeUs) + durationUs;
+
+    Receiver& link = receivers_[static_cast<std::size_t>(receiver)];
+    link.forget(timeUs);
+    const auto place = std::upper_bound(
+        link.underWay.begin(), link.underWay.end(), sendFreeAtUs,
+        [](double leftAtUs, const Message& message) { return leftAtUs < message.leftAtUs; });
+    const Ticket ticket = ++lastTicket_;
+    link.schedule(link.underWay.insert(place, {ticket, sendFreeAtUs, durationUs, 0.0}));
+    return ticket;
+  }
+
+  /// When the message is there, unless others come before it; in the past for one that is.
+  [[nodiscard]] std::int64_t arrivesAtUs(int receiver, Ticket ticket) const {
+    if (ticket == 0) return 0;
+    for (const Message& message : receivers_[static_cast<std::size_t>(receiver)].underWay) {
+      if (message.ticket == ticket) return static_cast<std::int64_t>(message.arrivesAtUs);
+    }
+    return 0;
+  }
+
+ private:
+  struct Message {
+    Ticket ticket = 0;
+    double leftAtUs = 0.0;  ///< the sender's link
+    double durationUs = 0.0;
+    double arrivesAtUs = 0.0;
+  };
+
+  struct Receiver {
+    std::vector<Message> underWay;  ///< in the order in which they left their senders
+    double freeAtUs = 0.0;          ///< after what is no longer under way
+
+    void forget(double timeUs) {
+      std::size_t arrived = 0;
+      while (arrived < underWay.size() && underWay[arrived].arrivesAtUs <= timeUs) ++arrived;
+      if (arrived != 0) freeAtUs = underWay[arrived - 1].arrivesAtUs;
+      underWay.erase(underWay.begin(), underWay.begin() + static_cast<std::ptrdiff_t>(arrived));
+    }
+
+    /// Sets the arrivals from `first` on.
+    void schedule(std::vector<Message>::iterator first) {
+      double freeUs = first == underWay.begin() ? freeAtUs : std::prev(first)->arrivesAtUs;
+      for (auto message = first; message != underWay.end(); ++message) {
+        freeUs = std::max(message->leftAtUs, freeUs + message->durationUs);
+        message->arrivesAtUs = freeUs;
+      }
+    }
+  };
+
+  std::uint64_t bytesPerSecond_;
+  Ticket lastTicket_ = 0;
+  std::vector<double> sendFreeAtUs_;
+  std::vector<Receiver> receivers_;
+};
+
 /// A message that its sender offers. The sender's operation owns it and may free it once it is
 /// kTaken, or once it has removed it from its lane.
 struct Post {
@@ -62,7 +143,7 @@ struct Post {
   std::size_t bytes = 0;
   OperationKind kind = OperationKind::kExchange;
   std::uint64_t sequence = 0;
-  std::int64_t arrivesAtUs = 0;  ///< not to be taken before
+  PacedLinks::Ticket ticket = 0;  ///< tells when it may be taken
   State state = State::kOffered;
 };
 
@@ -92,34 +173,6 @@ struct Lane {
 void copyBytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
-
-/// The emulated links of all ranks: when a message that is sent now arrives. Store and forward: one
-/// that waits for its receiver's link does not hold up its sender's.
-class PacedLinks {
- public:
-  PacedLinks(int ranks, std::uint64_t bytesPerSecond)
-      : bytesPerSecond_(bytesPerSecond),
-        sendFreeAtUs_(static_cast<std::size_t>(ranks)),
-        receiveFreeAtUs_(static_cast<std::size_t>(ranks)) {}
-
-  [[nodiscard]] bool arePaced() const noexcept { return bytesPerSecond_ != 0; }
-
-  [[nodiscard]] std::int64_t pass(int sender, int receiver, std::size_t bytes) {
-    if (!arePaced() || sender == receiver || bytes == 0) return 0;
-    const double durationUs =
-        static_cast<double>(bytes) * 1e6 / static_cast<double>(bytesPerSecond_);
-    double& sendFreeAtUs = sendFreeAtUs_[static_cast<std::size_t>(sender)];
-    double& receiveFreeAtUs = receiveFreeAtUs_[static_cast<std::size_t>(receiver)];
-    sendFreeAtUs = std::max(sendFreeAtUs, static_cast<double>(nowUs())) + durationUs;
-    receiveFreeAtUs = std::max(sendFreeAtUs, receiveFreeAtUs + durationUs);
-    return static_cast<std::int64_t>(receiveFreeAtUs);
-  }
-
- private:
-  std::uint64_t bytesPerSecond_;
-  std::vector<double> sendFreeAtUs_;
-  std::vector<double> receiveFreeAtUs_;
-};
 
 class LocalOperation;
 
@@ -238,7 +291,7 @@ class LocalOperation final : public Operation {
       Lane& lane = state_->lane(laneOf(kind_), rank_, post.receiver);
       post.sequence = lane.nextSend++;
       if (kind_ != OperationKind::kControl) {
-        post.arrivesAtUs = state_->links.pass(rank_, post.receiver, post.bytes);
+        post.ticket = state_->links.pass(rank_, post.receiver, post.bytes);
       }
       lane.offered.push_back(&post);
       state_->wake(post.receiver);
@@ -345,7 +398,8 @@ class LocalOperation final : public Operation {
         const Post* post =
             state_->lane(laneOf(operation->kind_), expected.sender, rank_).find(expected.sequence);
         if (post == nullptr) continue;
-        next = next ? std::min(*next, post->arrivesAtUs) : post->arrivesAtUs;
+        const std::int64_t arrivalUs = state_->links.arrivesAtUs(rank_, post->ticket);
+        next = next ? std::min(*next, arrivalUs) : arrivalUs;
       }
     }
     return next;
@@ -387,7 +441,7 @@ class LocalOperation final : public Operation {
       if (expected.isDone) continue;
       Lane& lane = state_->lane(laneOf(kind_), expected.sender, rank_);
       Post* post = lane.find(expected.sequence);
-      if (post == nullptr || post->arrivesAtUs > timeUs) continue;
+      if (post == nullptr || state_->links.arrivesAtUs(rank_, post->ticket) > timeUs) continue;
       if (post->kind != kind_ || post->bytes != expected.bytes) {
         // What fits is copied first, so that nobody waits for a copy that never comes.
         if (ready_.empty()) failOnMismatch(*post, expected);

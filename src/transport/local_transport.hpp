@@ -21,7 +21,8 @@ struct LocalWorldOptions {
 
   /// Bytes a second of the emulated link of each rank, in each direction; 0: none, data moves as
   /// fast as memory allows. A message of data then arrives once it has passed the sender's link
-  /// after all that was sent before it, and the receiver's after all that came before it. Links
+  /// after all that was sent before it, and the receiver's after all that left its sender before
+  /// it. Links
   /// carry data whether or not the rank is inside a call; only the copy at the end needs the
   /// receiver.
   std::uint64_t linkBytesPerSecond = 0;
