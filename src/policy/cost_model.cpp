@@ -40,38 +40,54 @@ FrameWork workOf(CollectiveKind collective, int rankCount) noexcept {
   return {1, peers};
 }
 
+const LinkProfile& exchangeOf(const Profile& profile) noexcept {
+  return profile.exchange.pointCount != 0 ? profile.exchange : profile.allGather;
+}
+
+/// Whether ranks move frames that all of them get, which a plan may do one after the other.
+bool isGather(CollectiveKind collective) noexcept {
+  return collective == CollectiveKind::kAllGather || collective == CollectiveKind::kBroadcast;
+}
+
 /// A collective in which every rank reaches every other; those that only use a part of the links
 /// are predicted as if they used all.
 double transferUs(CollectiveKind collective, const Profile& profile, std::uint64_t bytes) noexcept {
-  const LinkProfile& exchange =
-      profile.exchange.pointCount != 0 ? profile.exchange : profile.allGather;
-  switch (collective) {
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kBroadcast:
-      return linkUs(profile.allGather, bytes);
-    case CollectiveKind::kAllReduce:
-      return linkUs(exchange, bytes) + linkUs(profile.allGather, bytes);
-    case CollectiveKind::kAlltoAll:
-    case CollectiveKind::kAlltoAllv:
-    case CollectiveKind::kGather:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kScatter:
-    case CollectiveKind::kSendRecv:
-      return linkUs(exchange, bytes);
-  }
-  return linkUs(exchange, bytes);
+  if (isGather(collective)) return linkUs(profile.allGather, bytes);
+  const double exchangeUs = linkUs(exchangeOf(profile), bytes);
+  if (collective != CollectiveKind::kAllReduce) return exchangeUs;
+  return exchangeUs + linkUs(profile.allGather, bytes);
 }
 
-double chunkUs(const CallFacts& call, const Profile& profile, FrameLayout layout,
-               const ClassStatistics& statistics, std::uint64_t chunkElements) noexcept {
+/// The overlap of the links that the collective uses.
+double overlapOf(CollectiveKind collective, const Profile& profile) noexcept {
+  const double gather = static_cast<double>(profile.allGather.overlap);
+  const double exchange = static_cast<double>(exchangeOf(profile).overlap);
+  if (isGather(collective)) return gather;
+  if (collective != CollectiveKind::kAllReduce) return exchange;
+  return gather < exchange ? gather : exchange;
+}
+
+/// One chunk, on the busiest rank.
+struct ChunkCost {
+  double codecUs = 0.0;
+  double transferUs = 0.0;
+
+  [[nodiscard]] double allUs() const noexcept { return codecUs + transferUs; }
+  [[nodiscard]] double shorterUs() const noexcept {
+    return codecUs < transferUs ? codecUs : transferUs;
+  }
+};
+
+ChunkCost costOf(const CallFacts& call, const Profile& profile, FrameLayout layout,
+                 const ClassStatistics& statistics, std::uint64_t chunkElements) noexcept {
   const double inputBytes = static_cast<double>(chunkElements * call.geometry.elementBytes);
   const FrameWork work = workOf(call.collective, call.rankCount);
   const double encodeUs = profile.frameUs + inputBytes / (profile.encodeGBps * kBytesPerUsOfGBps);
   const double decodeUs = profile.frameUs + inputBytes / (profile.decodeGBps * kBytesPerUsOfGBps);
   const std::uint64_t wireBytes =
       staticBoundBytes(call.geometry, layout, statistics, chunkElements);
-  return work.encodes * encodeUs + transferUs(call.collective, profile, wireBytes) +
-         work.decodes * decodeUs;
+  return {work.encodes * encodeUs + work.decodes * decodeUs,
+          transferUs(call.collective, profile, wireBytes)};
 }
 
 }  // namespace
@@ -100,9 +116,15 @@ double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& 
                 FrameLayout layout, const ClassStatistics& statistics) noexcept {
   const std::uint64_t fullChunks = plan.chunkCount - 1;
   const std::uint64_t lastElements = call.elementCount - fullChunks * plan.chunkElements;
-  return static_cast<double>(fullChunks) *
-             chunkUs(call, profile, layout, statistics, plan.chunkElements) +
-         chunkUs(call, profile, layout, statistics, lastElements);
+  const ChunkCost last = costOf(call, profile, layout, statistics, lastElements);
+  if (fullChunks == 0) return last.allUs();
+  const ChunkCost full = costOf(call, profile, layout, statistics, plan.chunkElements);
+  const auto fullCount = static_cast<double>(fullChunks);
+  const double serialUs = fullCount * full.allUs() + last.allUs();
+  const bool overlaps = !isGather(call.collective) || plan.chunksInFlight > 1;
+  if (!overlaps) return serialUs;
+  const double hiddenUs = (fullCount - 1.0) * full.shorterUs() + last.shorterUs();
+  return serialUs - overlapOf(call.collective, profile) * hiddenUs;
 }
 
 }  // namespace zipccl::policy

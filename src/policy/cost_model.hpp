@@ -22,9 +22,11 @@ namespace zipccl::policy {
 /// The call done natively.
 [[nodiscard]] double nativeUs(const CallFacts& call, const Profile& profile) noexcept;
 
-/// The call done staged in the chunks of `plan`, one after the other: encode, send static parts,
-/// and decode what comes. Dynamic parts are expected to be empty, which the pool sees to. What
-/// overlaps is not counted off.
+/// The call done staged in the chunks of `plan`: encode, send static parts, and decode what comes.
+/// Dynamic parts are expected to be empty, which the pool sees to. Of each chunk but the first, the
+/// transfer or the codec's work, whichever is shorter, is hidden behind the other of its neighbours
+/// as far as the profile says that the link works by itself; of a gather only where the plan has
+/// two chunks in flight.
 [[nodiscard]] double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& plan,
                               FrameLayout layout, const ClassStatistics& statistics) noexcept;
 

@@ -17,6 +17,7 @@ bool isSound(const LinkProfile& link) noexcept {
   if (link.pointCount < LinkProfile::kLeastPoints || link.pointCount > LinkProfile::kMaxPoints) {
     return false;
   }
+  if (!(link.overlap >= 0.0F && link.overlap <= 1.0F)) return false;
   for (std::uint32_t i = 0; i < link.pointCount; ++i) {
     const LinkPoint& point = link.points[i];
     if (!isPositive(point.elapsedUs)) return false;

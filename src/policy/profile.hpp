@@ -27,7 +27,9 @@ struct LinkProfile {
 
   std::array<LinkPoint, kMaxPoints> points{};
   std::uint32_t pointCount = 0;
-  std::uint32_t reserved = 0;
+  /// The part of its time that passes while the ranks are in the codec: 0 where their cores move
+  /// the data, 1 where links do.
+  float overlap = 0.0F;
 
   friend bool operator==(const LinkProfile&, const LinkProfile&) = default;
 };
@@ -45,8 +47,8 @@ struct Profile {
 static_assert(std::is_trivially_copyable_v<Profile>, "profiles travel in the handshake");
 
 /// Whether a decision can be made on `profile`: at least two points of the all-gather, points that
-/// ascend, speeds above zero, every number finite. A profile that came from elsewhere must pass
-/// this first.
+/// ascend, speeds above zero, overlaps from 0 to 1, every number finite. A profile that came from
+/// elsewhere must pass this first.
 [[nodiscard]] bool isUsable(const Profile& profile) noexcept;
 
 }  // namespace zipccl::policy

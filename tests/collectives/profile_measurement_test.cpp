@@ -30,31 +30,37 @@ using testing::runRanks;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr int kRanks = 2;
 
-/// A link whose every all-gather takes as long as this says, and a little more.
+/// A link whose every operation takes as long as this says, and a little more.
 struct Link {
   double latencyUs = 0.0;
   double bytesPerUs = 0.0;
 
-  [[nodiscard]] double gatherUs(std::uint64_t shardBytes) const {
+  [[nodiscard]] double us(std::uint64_t shardBytes) const {
     return latencyUs + static_cast<double>(shardBytes) / bytesPerUs;
   }
 };
 
 struct Result {
   policy::Profile profile;
-  double gatheredUs = 0.0;  ///< what the all-gathers of the measurement took by the link's terms
+  double linkUs = 0.0;  ///< what the operations of the measurement took by the link's terms
 };
 
 Result measureOn(const Link& link, std::uint64_t scratchBytes = 256 * kMiB) {
   transport::LocalWorld world(kRanks);
   std::vector<policy::Profile> profiles(kRanks);
-  double gatheredUs = 0.0;
+  double linkUs = 0.0;
+  const auto spend = [&](int rank, std::size_t bytes) {
+    const double us = link.us(bytes);
+    if (rank == 0) linkUs += us;
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
+  };
   const Damage slowness{
-      .onSend = {}, .onReceive = [&](int rank, int, std::span<std::byte>, std::size_t shardBytes) {
-        const double us = link.gatherUs(shardBytes);
-        if (rank == 0) gatheredUs += us;
-        std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
-      }};
+      .onSend = {},
+      .onReceive = [&](int rank, int, std::span<std::byte>,
+                       std::size_t shardBytes) { spend(rank, shardBytes); },
+      .onBarrier = {},
+      .onMessage = [&](int rank, int, int,
+                       std::span<std::byte> message) { spend(rank, message.size()); }};
   const RankErrors errors = runRanks(kRanks, [&](int rank) {
     const std::unique_ptr<transport::Transport> transport =
         testing::damage(world.transport(rank), slowness);
@@ -63,20 +69,33 @@ Result measureOn(const Link& link, std::uint64_t scratchBytes = 256 * kMiB) {
   });
   for (const std::optional<Error>& error : errors) EXPECT_FALSE(error) << error->what();
   EXPECT_EQ(profiles[0], profiles[1]);
-  return {profiles[0], gatheredUs};
+  return {profiles[0], linkUs};
+}
+
+/// Whether `holds` is true of one of some measurements: other work on the machine spoils some.
+template <class Holds>
+bool holdsOnce(const Holds& holds) {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    if (holds()) return true;
+  }
+  return false;
 }
 
 TEST(ProfileMeasurement, TellsLatencyFromBandwidth) {
   // 2.2 ms before the first byte, then 5 GB/s: no reason to take it for 2 MB/s.
   const Link link{.latencyUs = 2200.0, .bytesPerUs = 5000.0};
-  const policy::Profile profile = measureOn(link).profile;
-  ASSERT_TRUE(policy::isUsable(profile));
-  for (const std::uint64_t bytes : {4096 * std::uint64_t{1}, kMiB, 64 * kMiB}) {
-    const double foundUs = policy::linkUs(profile.allGather, bytes);
-    EXPECT_GE(foundUs, link.latencyUs) << bytes;
-    // A busy machine takes several times as long; the latency taken for bandwidth made thousands.
-    EXPECT_LE(foundUs, 200.0 * link.gatherUs(bytes)) << bytes;
-  }
+  EXPECT_TRUE(holdsOnce([&] {
+    const policy::Profile profile = measureOn(link).profile;
+    EXPECT_TRUE(policy::isUsable(profile));
+    bool isNear = true;
+    for (const std::uint64_t bytes : {4096 * std::uint64_t{1}, kMiB, 64 * kMiB}) {
+      const double foundUs = policy::linkUs(profile.allGather, bytes);
+      EXPECT_GE(foundUs, link.latencyUs) << bytes;
+      // A busy machine takes several times as long; the latency taken for bandwidth made thousands.
+      isNear = isNear && foundUs <= 200.0 * link.us(bytes);
+    }
+    return isNear;
+  }));
 }
 
 TEST(ProfileMeasurement, KeepsItsTimeOnSlowLinks) {
@@ -86,8 +105,49 @@ TEST(ProfileMeasurement, KeepsItsTimeOnSlowLinks) {
     const Result result = measureOn(link);
     EXPECT_TRUE(policy::isUsable(result.profile));
     EXPECT_GE(result.profile.allGather.pointCount, 2U);
-    EXPECT_LE(result.gatheredUs, 250'000.0) << link.latencyUs << " us, " << link.bytesPerUs;
+    EXPECT_GE(result.profile.exchange.pointCount, 2U);
+    // Both links and their overlaps together.
+    EXPECT_LE(result.linkUs, 300'000.0) << link.latencyUs << " us, " << link.bytesPerUs;
   }
+}
+
+/// Takes its time, 10 ns an element to encode, without a core: what else the machine does matters
+/// less.
+class SleepyCodec final : public ForwardingCodec {
+ public:
+  void encode(const codec::FrameSpec& spec, const void* source, std::span<std::byte> frame,
+              FrameNote note, transport::StreamHandle stream) override {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(10 * spec.elementCount));
+    ForwardingCodec::encode(spec, source, frame, note, stream);
+  }
+};
+
+/// The profile over the local transport with emulated links of that speed, or over memory.
+policy::Profile measureOnLinks(std::uint64_t bytesPerSecond) {
+  transport::LocalWorld world(kRanks, {.timeout = {}, .linkBytesPerSecond = bytesPerSecond});
+  std::vector<policy::Profile> profiles(kRanks);
+  const RankErrors errors = runRanks(kRanks, [&](int rank) {
+    const std::unique_ptr<transport::Transport> transport = world.transport(rank);
+    SleepyCodec codec;
+    profiles[static_cast<std::size_t>(rank)] = measureProfile(*transport, codec, 256 * kMiB);
+  });
+  for (const std::optional<Error>& error : errors) EXPECT_FALSE(error) << error->what();
+  EXPECT_EQ(profiles[0], profiles[1]);
+  return profiles[0];
+}
+
+TEST(ProfileMeasurement, FindsThatLinksGoOnWhileRanksEncode) {
+  EXPECT_TRUE(holdsOnce([] {
+    const policy::Profile profile = measureOnLinks(100'000'000);
+    return profile.allGather.overlap > 0.5F && profile.exchange.overlap > 0.5F;
+  }));
+}
+
+TEST(ProfileMeasurement, FindsThatMemoryDoesNotMoveItself) {
+  EXPECT_TRUE(holdsOnce([] {
+    const policy::Profile profile = measureOnLinks(0);
+    return profile.allGather.overlap < 0.5F && profile.exchange.overlap < 0.5F;
+  }));
 }
 
 TEST(ProfileMeasurement, FitsIntoLittleScratchOrIsNotUsable) {

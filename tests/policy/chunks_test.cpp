@@ -73,6 +73,52 @@ TEST(Chunks, CoverEveryElementWithinTheScratch) {
   }
 }
 
+/// Frames that a call holds at a time by its plan.
+std::uint64_t framesHeld(CollectiveKind collective, int rankCount, const ChunkPlan& plan) {
+  switch (collective) {
+    case CollectiveKind::kAllGather:
+      return plan.chunksInFlight * framesOfAllGather(rankCount);
+    case CollectiveKind::kBroadcast:
+      return plan.chunksInFlight;
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduceScatter:
+      return framesOfReduction(rankCount);
+    case CollectiveKind::kAlltoAll:
+    case CollectiveKind::kAlltoAllv:
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter:
+    case CollectiveKind::kSendRecv:
+      return framesOfExchange(rankCount);
+  }
+  return 0;
+}
+
+TEST(Chunks, KeepEveryCollectiveOf512RanksWithinTheScratch) {
+  const std::uint64_t seed = freshSeed();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  Random random(seed);
+  int planned = 0;
+  for (int round = 0; round < 5000; ++round) {
+    for (const CollectiveKind collective : kAllCollectiveKinds) {
+      const FrameGeometry geometry = random.chance(0.5) ? bfloat16Geometry() : float32Geometry();
+      const std::uint64_t scratchBytes =
+          random.chance(0.5) ? std::uint64_t{256} << 20
+                             : random.between(1, std::uint64_t{1} << random.between(1, 32));
+      const std::uint64_t count = random.between(1, std::uint64_t{1} << random.between(1, 40));
+      const ChunkPlan plan = planChunks(collective, geometry, 512, scratchBytes, count);
+      if (plan.chunkCount == 0) continue;
+      ++planned;
+      SCOPED_TRACE(::testing::Message() << collectiveName(collective) << ", " << scratchBytes
+                                        << " bytes, " << count << " elements");
+      ASSERT_LT((plan.chunkCount - 1) * plan.chunkElements, count);
+      ASSERT_GE(plan.chunkCount * plan.chunkElements, count);
+      ASSERT_LE(framesHeld(collective, 512, plan) * frameBoundBytes(geometry, plan.chunkElements),
+                scratchBytes);
+    }
+  }
+  EXPECT_GT(planned, 10'000);
+}
+
 TEST(PairChunks, CoverEveryElementWithinTheScratchOnUpTo512Ranks) {
   const std::uint64_t seed = freshSeed();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);

@@ -67,6 +67,61 @@ TEST(StagedUs, CountsTheLastChunkByItsOwnSize) {
   EXPECT_DOUBLE_EQ(both, first + last);
 }
 
+TEST(StagedUs, HidesTheShorterOfCodecAndLinkBehindTheOther) {
+  const CallFacts call = bfloat16Call(3'000'000, 3);
+  const ChunkPlan plan{.chunkElements = 1'048'576, .chunkCount = 3, .chunksInFlight = 2};
+  for (const double linkGBps : {0.01, 100.0}) {
+    Profile profile{.encodeGBps = 2.0,
+                    .decodeGBps = 4.0,
+                    .frameUs = 10.0,
+                    .allGather = affineLink(100, linkGBps)};
+    const auto us = [&](const ChunkPlan& planned) {
+      return stagedUs(call, profile, planned, FrameLayout::kNarrow, {});
+    };
+    const auto codecUs = [](double elements) {
+      const double bytes = 2 * elements;
+      return 10 + bytes / 2000 + 2 * (10 + bytes / 4000);
+    };
+    const double lastElements = 3'000'000 - 2 * 1'048'576;
+    const double serialUs = us(plan);
+    profile.allGather.overlap = 1.0F;
+    ChunkPlan oneByOne = plan;
+    oneByOne.chunksInFlight = 1;
+    EXPECT_DOUBLE_EQ(us(oneByOne), serialUs);
+    const double hiddenUs = serialUs - us(plan);
+    if (linkGBps < 1.0) {
+      EXPECT_NEAR(hiddenUs, codecUs(1'048'576) + codecUs(lastElements), 1e-6 * serialUs);
+    } else {
+      const double transfersUs = serialUs - 2 * codecUs(1'048'576) - codecUs(lastElements);
+      EXPECT_GT(hiddenUs, 0.5 * transfersUs);
+      EXPECT_LT(hiddenUs, transfersUs) << "the first transfer has nothing to hide behind";
+    }
+    profile.allGather.overlap = 0.5F;
+    EXPECT_NEAR(serialUs - us(plan), hiddenUs / 2, 1e-6 * serialUs);
+    profile.exchange = affineLink(100, linkGBps);
+    EXPECT_NEAR(serialUs - us(plan), hiddenUs / 2, 1e-6 * serialUs) << "the other link's overlap";
+  }
+}
+
+TEST(StagedUs, OverlapsTheChunksOfAnExchangeWithinThePairs) {
+  CallFacts call = bfloat16Call(4 << 20, 4);
+  call.collective = CollectiveKind::kAlltoAll;
+  const ChunkPlan plan = planChunks(call.collective, call.geometry, call.rankCount,
+                                    call.settings.maxScratchBytes, call.elementCount);
+  ASSERT_GT(plan.chunkCount, 1U);
+  Profile profile = slowLink();
+  profile.exchange = affineLink(50, 0.1);
+  const double serialUs = stagedUs(call, profile, plan, FrameLayout::kNarrow, {});
+  profile.exchange.overlap = 1.0F;
+  EXPECT_LT(stagedUs(call, profile, plan, FrameLayout::kNarrow, {}), serialUs);
+  // An AllReduce gathers too, over a link that does not work by itself here.
+  call.collective = CollectiveKind::kAllReduce;
+  Profile none = profile;
+  none.exchange.overlap = 0.0F;
+  EXPECT_DOUBLE_EQ(stagedUs(call, profile, plan, FrameLayout::kNarrow, {}),
+                   stagedUs(call, none, plan, FrameLayout::kNarrow, {}));
+}
+
 class CostModelProperty : public ::testing::Test {
  protected:
   const std::uint64_t seed = freshSeed();
@@ -99,7 +154,8 @@ TEST_F(CostModelProperty, StagedTimeRisesWithWhatCosts) {
     const FrameLayout layout = call.geometry.wideTileBytes != 0 && random.chance(0.5)
                                    ? FrameLayout::kWide
                                    : FrameLayout::kNarrow;
-    const Profile profile = randomProfile(random);
+    Profile profile = randomProfile(random);
+    profile.allGather.overlap = static_cast<float>(random.uniform());
     const double us = stagedUs(call, profile, plan, layout, statistics);
     const auto isNotLess = [&](double other) { return us <= other * (1 + 1e-12); };
 
@@ -111,6 +167,9 @@ TEST_F(CostModelProperty, StagedTimeRisesWithWhatCosts) {
     ASSERT_TRUE(isNotLess(stagedUs(call, slower, plan, layout, statistics)));
     slower = profile;
     for (LinkPoint& point : slower.allGather.points) point.elapsedUs *= 2;
+    ASSERT_TRUE(isNotLess(stagedUs(call, slower, plan, layout, statistics)));
+    slower = profile;
+    slower.allGather.overlap *= 0.5F;
     ASSERT_TRUE(isNotLess(stagedUs(call, slower, plan, layout, statistics)));
 
     const ClassStatistics worse =
@@ -162,6 +221,11 @@ TEST(Profile, IsUsableOnlyIfEveryNumberIs) {
   EXPECT_FALSE(with([](Profile& p) { p.allGather.points[1].elapsedUs = kInfinity; }));
   EXPECT_FALSE(with([](Profile& p) { p.allGather.points[1].bytesPerRank = 0; }));
   EXPECT_FALSE(with([](Profile& p) { p.allGather.points[1].elapsedUs = 49; }));
+  EXPECT_TRUE(with([](Profile& p) { p.allGather.overlap = 1.0F; }));
+  EXPECT_FALSE(with([](Profile& p) { p.allGather.overlap = 1.01F; }));
+  EXPECT_FALSE(with([](Profile& p) { p.allGather.overlap = -0.01F; }));
+  EXPECT_FALSE(
+      with([](Profile& p) { p.allGather.overlap = std::numeric_limits<float>::quiet_NaN(); }));
 }
 
 }  // namespace
