@@ -203,7 +203,8 @@ ZIPCCL_API zipcclResult_t zipcclCommInitAllLocal(zipcclComm_t* comms, int nranks
 ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int nranks,
                                                         const zipcclConfig_t* configs);
 
-/// Creates this process's communicator over MPI_COMM_WORLD. Collective: every process of the world
+/// Creates this process's communicator over MPI_COMM_WORLD (over other MPI communicators: see
+/// zipccl/mpi.h). Collective: every process of the world
 /// calls it. Loads libmpi through the plugin libzipccl_mpi.so on first use: zipcclSystemError names
 /// what is missing. MPI is initialised if the caller has not done so, and then finalised at exit.
 /// Where the caller did, MPI_COMM_WORLD's error handler, which ends the program unless the caller
@@ -219,6 +220,13 @@ ZIPCCL_API zipcclResult_t zipcclCommInitAllLocalConfigs(zipcclComm_t* comms, int
 /// zipcclRemoteError when a rank has not come within the time limit; *comm is NULL on failure.
 /// `config` may be NULL.
 ZIPCCL_API zipcclResult_t zipcclCommInitMpi(zipcclComm_t* comm, const zipcclConfig_t* config);
+
+/// What zipcclCommInitMpiComm() of zipccl/mpi.h calls: zipcclCommInitMpi over the ranks of another
+/// communicator. `parent` points to an MPI_Comm of `parentBytes` bytes, `mpiLibrary` is what
+/// MPI_Get_library_version() tells the caller.
+ZIPCCL_API zipcclResult_t zipcclCommInitMpiHandle(zipcclComm_t* comm, const void* parent,
+                                                  size_t parentBytes, const char* mpiLibrary,
+                                                  const zipcclConfig_t* config);
 
 /// Frees a communicator. No other thread may be inside a call on it, and none may use it
 /// afterwards. Ranks may be destroyed in any order; with MPI before MPI_Finalize. NULL is accepted.

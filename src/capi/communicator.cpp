@@ -88,9 +88,12 @@ void initAllLocal(zipcclComm_t* comms, int nranks, const zipcclConfig_t* configs
   for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release();
 }
 
-zipcclComm_t initMpi(const zipcclConfig_t* config) {
+zipcclComm_t initMpi(const zipcclConfig_t* config,
+                     const std::optional<transport::MpiParent>& parent = {}) {
   const CommunicatorSettings settings = resolveSettings(config, zipccl::settings());
-  return makeComm(transport::loadMpiTransport({.timeout = settings.timeout}), settings).release();
+  return makeComm(transport::loadMpiTransport({.timeout = settings.timeout, .parent = parent}),
+                  settings)
+      .release();
 }
 
 zipcclStrategy_t toStrategy(policy::Strategy strategy) {
@@ -151,6 +154,18 @@ zipcclResult_t zipcclCommInitMpi(zipcclComm_t* comm, const zipcclConfig_t* confi
     expects(comm != nullptr, "comm is NULL");
     *comm = nullptr;
     *comm = zipccl::capi::initMpi(config);
+  });
+}
+
+zipcclResult_t zipcclCommInitMpiHandle(zipcclComm_t* comm, const void* parent, size_t parentBytes,
+                                       const char* mpiLibrary, const zipcclConfig_t* config) {
+  return guarded(__func__, nullptr, [&] {
+    expects(comm != nullptr, "comm is NULL");
+    *comm = nullptr;
+    expects(parent != nullptr, "parent is NULL");
+    expects(mpiLibrary != nullptr, "mpiLibrary is NULL");
+    *comm = zipccl::capi::initMpi(config,
+                                  zipccl::transport::MpiParent{parent, parentBytes, mpiLibrary});
   });
 }
 

@@ -101,9 +101,7 @@ MpiLibrary::MpiLibrary(const ZipcclMpiFunctions& functions)
   check(functions_.initialise(&didInitialise, &wasFinalised), "MPI_Init_thread");
   refuseFinalised(wasFinalised);
   didInitialise_ = didInitialise != 0;
-  char version[256] = {};
-  functions_.libraryVersion(version, sizeof(version));
-  logInfo(LogSubsystem::kInit, version, didInitialise_ ? ", initialised here" : "");
+  logInfo(LogSubsystem::kInit, version(), didInitialise_ ? ", initialised here" : "");
 }
 
 std::shared_ptr<MpiLibrary> MpiLibrary::ofPlugin() {
@@ -113,6 +111,12 @@ std::shared_ptr<MpiLibrary> MpiLibrary::ofPlugin() {
     std::atexit([] { library->finalise(); });
   }
   return library;
+}
+
+std::string MpiLibrary::version() const {
+  char text[256] = {};
+  functions_.libraryVersion(text, sizeof(text));
+  return text;
 }
 
 std::string MpiLibrary::textOf(int error) const {

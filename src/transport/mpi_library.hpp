@@ -72,6 +72,8 @@ class MpiLibrary {
   void check(int error, std::string_view call,
              SourceLocation where = SourceLocation::current()) const;
   [[nodiscard]] std::string textOf(int error) const;
+  /// What MPI_Get_library_version() says, perhaps cut.
+  [[nodiscard]] std::string version() const;
 
   /// Throws Error(kSystemError) if MPI is over, or the parent's.
   void requireUsable() const;

@@ -891,16 +891,28 @@ void waitForStart(const MpiLibrary& library, ZipcclMpiHandle& request, Milliseco
     if (isDone != 0) return;
     if (deadline.hasPassed()) {
       fail(ErrorCode::kRemoteError,
-           "the MPI transport cannot start: not all ranks of MPI_COMM_WORLD ", "came within ",
+           "the MPI transport cannot start: not all ranks of the MPI communicator came within ",
            describeMs(timeout.count()));
     }
     pause();
   }
 }
 
+/// A handle of one MPI means nothing to another, or worse.
+void requireSameMpi(const MpiLibrary& library, const MpiParent& parent) {
+  const std::string own = library.version();
+  // Both are cut to what some MPI had room for.
+  const std::size_t common = std::min(own.size(), parent.library.size());
+  expects(common != 0 && own.compare(0, common, parent.library, 0, common) == 0,
+          ErrorCode::kSystemError, "the program uses ", parent.library,
+          ", but ZipCCL's MPI plugin was built against ", own,
+          ": build ZipCCL again with the MPI of the program");
+}
+
 std::unique_ptr<Transport> makeTransport(std::shared_ptr<MpiLibrary> library,
                                          const MpiOptions& options) {
   library->requireUsable();
+  if (options.parent) requireSameMpi(*library, *options.parent);
   library->sweep();
   const Milliseconds timeout = options.timeout.value_or(settings().timeout);
   auto communicators = std::make_unique<MpiCommunicators>();
@@ -908,7 +920,10 @@ std::unique_ptr<Transport> makeTransport(std::shared_ptr<MpiLibrary> library,
   int rankCount = 0;
   for (ZipcclMpiHandle* comm : {&communicators->data, &communicators->control}) {
     ZipcclMpiHandle request = {};
-    library->check(library->functions().startDuplicateWorld(comm, &request), "MPI_Comm_idup");
+    const MpiParent parent = options.parent.value_or(MpiParent{});
+    library->check(
+        library->functions().startDuplicate(parent.handle, parent.handleBytes, comm, &request),
+        "MPI_Comm_idup");
     try {
       waitForStart(*library, request, timeout);
     } catch (const Error&) {

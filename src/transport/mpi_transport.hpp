@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The MPI transport: the ranks are the processes of MPI_COMM_WORLD. MPI is touched by the plugin
-// libzipccl_mpi.so alone, which is loaded here, so that a program starts where no MPI is installed.
+// The MPI transport: the ranks are the processes of MPI_COMM_WORLD, or some of them. MPI is touched
+// by the plugin libzipccl_mpi.so alone, which is loaded here, so that a program starts where no MPI
+// is installed.
 
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,17 +19,26 @@ struct ZipcclMpiFunctions;
 
 namespace zipccl::transport {
 
+/// A communicator of the program, whose ranks are to be the transport's.
+struct MpiParent {
+  const void* handle = nullptr;  ///< an MPI_Comm
+  std::size_t handleBytes = 0;   ///< its size
+  std::string library;           ///< MPI_Get_library_version() of the MPI that the handle is of
+};
+
 struct MpiOptions {
   /// The timeout that the transport starts with; settings().timeout where absent. It covers the
   /// start itself, too.
   std::optional<std::chrono::milliseconds> timeout;
+  std::optional<MpiParent> parent = {};  ///< MPI_COMM_WORLD where absent
 };
 
 /// Loads the plugin, initialises MPI where the program has not, and makes a transport over a
-/// duplicate of MPI_COMM_WORLD. Collective over MPI_COMM_WORLD; may be called again for another
-/// transport.
+/// duplicate of the parent. Collective over the parent; may be called again for another transport,
+/// with other ranks too.
 ///
-/// Throws Error(kSystemError) that tells what is missing and what to install where the plugin or
+/// Throws Error(kSystemError) where the parent is no communicator of the plugin's MPI,
+/// Error(kSystemError) that tells what is missing and what to install where the plugin or
 /// libmpi cannot be loaded or MPI was finalised; Error(kRemoteError) when the other ranks do not
 /// come.
 ///

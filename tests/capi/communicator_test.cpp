@@ -466,6 +466,18 @@ TEST_F(CApi, WrongArgumentsAreNamed) {
   checkAllGather(comms);
 }
 
+TEST_F(CApi, AnMpiCommunicatorNeedsAHandleAndItsLibrary) {
+  const int handle = 0;
+  zipcclComm_t comm = nullptr;
+  EXPECT_EQ(zipcclCommInitMpiHandle(nullptr, &handle, sizeof(handle), "MPI", nullptr),
+            zipcclInvalidArgument);
+  EXPECT_EQ(zipcclCommInitMpiHandle(&comm, nullptr, 0, "MPI", nullptr), zipcclInvalidArgument);
+  EXPECT_NE(std::string(zipcclGetLastError(nullptr)).find("parent is NULL"), std::string::npos);
+  EXPECT_EQ(zipcclCommInitMpiHandle(&comm, &handle, sizeof(handle), nullptr, nullptr),
+            zipcclInvalidArgument);
+  EXPECT_EQ(comm, nullptr);
+}
+
 TEST_F(CApi, DestroyAcceptsNull) { EXPECT_EQ(zipcclCommDestroy(nullptr), zipcclSuccess); }
 
 TEST_F(CApi, TheLastErrorOfWhatIsNoCommunicatorSaysSo) {

@@ -197,7 +197,8 @@ TEST_F(MpiFailure, ARankMissingAtTheStartIsATimeout) {
   const Played played = play("missing-at-start");
   EXPECT_NE(played.exitStatus, 0);
   for (int rank = 0; rank < 2; ++rank) {
-    expectLine(played, rank, 0, {"error 6", "not all ranks of MPI_COMM_WORLD came within 0.500 s"});
+    expectLine(played, rank, 0,
+               {"error 6", "not all ranks of the MPI communicator came within 0.500 s"});
   }
 }
 

@@ -59,7 +59,8 @@ struct FakeMpi {
   std::uint64_t messageBytes = 0;
   bool isMessageSizeForced = false;
 
-  std::vector<Started> started;  // request n is started[n - 1]
+  std::vector<std::pair<const void*, std::uint64_t>> parents;  // of duplicates
+  std::vector<Started> started;                                // request n is started[n - 1]
   std::vector<MpiNotice> sentNotices;
   std::deque<std::vector<std::byte>> notices;  // to be received from rank 1
   int looksBeforeNotices = 0;
@@ -151,8 +152,10 @@ const ZipcclMpiFunctions kFakeFunctions = {
         },
     .libraryVersion = [](char* text, int roomBytes) { copyText("fake MPI", text, roomBytes); },
     .isTruncation = [](int error) { return error == kFakeTruncation ? 1 : 0; },
-    .startDuplicateWorld =
-        [](ZipcclMpiHandle*, ZipcclMpiHandle* request) {
+    .startDuplicate =
+        [](const void* parent, std::uint64_t parentBytes, ZipcclMpiHandle*,
+           ZipcclMpiHandle* request) {
+          fake->parents.emplace_back(parent, parentBytes);
           const int error = start(fake->doesDuplicate ? "duplicate" : "never", nullptr, nullptr, 0,
                                   -1, -1, request);
           return error;
@@ -578,6 +581,34 @@ TEST_F(MpiFunctions, AThreadThatMustNotUseMpiIsWarned) {
             std::string::npos);
 }
 
+TEST_F(MpiFunctions, DuplicatesTheProgramsCommunicator) {
+  const int handle = 7;
+  MpiParent parent{&handle, sizeof(handle), "fake MPI, and more than fits here"};
+  static_cast<void>(makeMpiTransport(kFakeFunctions, {.timeout = 200ms, .parent = parent}));
+  // Twice: for data, and for what is told beside it.
+  const std::pair<const void*, std::uint64_t> expected{&handle, sizeof(handle)};
+  EXPECT_EQ(mpi_->parents, (std::vector{expected, expected}));
+  static_cast<void>(makeMpiTransport(kFakeFunctions, {.timeout = 200ms}));
+  EXPECT_EQ(mpi_->parents.back().first, nullptr) << "MPI_COMM_WORLD";
+}
+
+TEST_F(MpiFunctions, RefusesACommunicatorOfAnotherMpi) {
+  const int handle = 7;
+  for (const char* library : {"another MPI", ""}) {
+    try {
+      static_cast<void>(makeMpiTransport(
+          kFakeFunctions,
+          {.timeout = 200ms, .parent = MpiParent{&handle, sizeof(handle), library}}));
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kSystemError);
+      EXPECT_NE(error.message().find("was built against fake MPI"), std::string::npos)
+          << error.message();
+    }
+  }
+  EXPECT_TRUE(mpi_->parents.empty());
+}
+
 std::unique_ptr<MpiCommunicators> addTo(MpiLibrary& library, bool hasPeerLeft,
                                         std::uint64_t number = 0) {
   auto communicators = std::make_unique<MpiCommunicators>();
@@ -737,7 +768,7 @@ TEST_F(MpiPluginDeathTest, AMissingPluginIsToldWithAllPlaces) {
 
 TEST_F(MpiPluginDeathTest, APluginOfAnotherVersionIsRefused) {
   EXPECT_EXIT(loadFrom(ZIPCCL_WRONG_VERSION_DIR), ::testing::ExitedWithCode(3),
-              "code 2: the MPI plugin .* has version 999, this ZipCCL needs version 2");
+              "code 2: the MPI plugin .* has version 999, this ZipCCL needs version 3");
 }
 
 TEST_F(MpiPluginDeathTest, AMissingMpiIsToldWithWhatToInstall) {

@@ -39,9 +39,11 @@ struct ZipcclMpiFunctions {
   /// Whether `error` says that a message was longer than the room for it.
   int (*isTruncation)(int error);
 
-  /// A communicator with the ranks of MPI_COMM_WORLD; `comm` must stay in place until the request
-  /// ends, then finishComm() makes it return its errors and gives rank and size.
-  int (*startDuplicateWorld)(ZipcclMpiHandle* comm, ZipcclMpiHandle* request);
+  /// A communicator with the ranks of `parent`, an MPI_Comm of so many bytes, or of MPI_COMM_WORLD
+  /// where it is null; `comm` must stay in place until the request ends, then finishComm() makes it
+  /// return its errors and gives rank and size.
+  int (*startDuplicate)(const void* parent, std::uint64_t parentBytes, ZipcclMpiHandle* comm,
+                        ZipcclMpiHandle* request);
   int (*finishComm)(ZipcclMpiHandle* comm, int* rank, int* rankCount);
   int (*freeComm)(ZipcclMpiHandle* comm);
 
@@ -80,7 +82,7 @@ const ZipcclMpiFunctions* zipcclMpiFunctions();
 namespace zipccl::transport {
 
 /// Raised with every change of ZipcclMpiFunctions.
-inline constexpr std::uint32_t kMpiPluginVersion = 2;
+inline constexpr std::uint32_t kMpiPluginVersion = 3;
 inline constexpr const char* kMpiPluginSymbol = "zipcclMpiFunctions";
 inline constexpr const char* kMpiPluginFile = "libzipccl_mpi.so";
 

@@ -159,10 +159,22 @@ int isTruncation(int error) {
                                                                                               : 0;
 }
 
-int startDuplicateWorld(ZipcclMpiHandle* comm, ZipcclMpiHandle* request) {
+int startDuplicate(const void* parent, std::uint64_t parentBytes, ZipcclMpiHandle* comm,
+                   ZipcclMpiHandle* request) {
   *comm = {};
+  *request = {};
+  MPI_Comm from = MPI_COMM_WORLD;
+  if (parent != nullptr) {
+    if (parentBytes != sizeof(from)) return MPI_ERR_COMM;
+    std::memcpy(&from, parent, sizeof(from));
+    int isInter = 0;
+    if (from == MPI_COMM_NULL || MPI_Comm_test_inter(from, &isInter) != MPI_SUCCESS ||
+        isInter != 0) {
+      return MPI_ERR_COMM;
+    }
+  }
   MPI_Request started = MPI_REQUEST_NULL;
-  const int error = MPI_Comm_idup(MPI_COMM_WORLD, reinterpret_cast<MPI_Comm*>(comm), &started);
+  const int error = MPI_Comm_idup(from, reinterpret_cast<MPI_Comm*>(comm), &started);
   store(request, started);
   return error;
 }
@@ -296,7 +308,7 @@ constexpr ZipcclMpiFunctions kFunctions = {
     .errorText = errorText,
     .libraryVersion = libraryVersion,
     .isTruncation = isTruncation,
-    .startDuplicateWorld = startDuplicateWorld,
+    .startDuplicate = startDuplicate,
     .finishComm = finishComm,
     .freeComm = freeComm,
     .startSend = startSend,
