@@ -338,10 +338,11 @@ TEST(PoolGeometryTest, MovesALargeMessageToo) {
 
 TEST(ExpectMemory, CountsAllProcessesOfTheMachine) {
   constexpr int kRanks = 4;
-  const auto fits = [](std::uint64_t count, int processes) {
+  const auto allGather =
+      makeCollective({.name = CollectiveName::kAllGather}, zipcclBfloat16, kRanks);
+  const auto fits = [&](std::uint64_t count, int processes) {
     try {
-      expectMemory(count, PoolGeometry(count, 2, kRanks),
-                   {.ranks = kRanks, .processes = processes});
+      expectMemory(count, PoolGeometry(count, 2, kRanks), *allGather, {.processes = processes});
       return true;
     } catch (const Failure&) {
       return false;

@@ -52,6 +52,14 @@ Function next(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
+/// Whether the fault is to be made in a call of so many bytes: in bf16 messages only, since the
+/// command's own messages are bytes.
+bool isFaulty(zipcclComm_t comm, zipcclDataType_t datatype, std::size_t bytes) {
+  int rank = 0;
+  return zipcclCommUserRank(comm, &rank) == zipcclSuccess && rank == fault().rank &&
+         datatype == zipcclBfloat16 && bytes >= fault().leastBytes;
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int pthread_create(
@@ -71,19 +79,27 @@ extern "C" __attribute__((visibility("default"))) zipcclResult_t zipcclCommInitA
   return result;
 }
 
+/// Only knows `flip`.
+extern "C" __attribute__((visibility("default"))) zipcclResult_t zipcclReduceScatter(
+    const void* sendbuff, void* recvbuff, size_t recvcount, zipcclDataType_t datatype,
+    zipcclRedOp_t op, zipcclComm_t comm, zipcclStream_t stream) {
+  static const auto library = next<decltype(&zipcclReduceScatter)>("zipcclReduceScatter");
+  const zipcclResult_t result = library(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+  if (isFaulty(comm, datatype, recvcount * 2) && fault().kind == "flip") {
+    static_cast<std::byte*>(recvbuff)[recvcount * 2 - 2] ^= std::byte{0x01};
+  }
+  return result;
+}
+
 extern "C" __attribute__((visibility("default"))) zipcclResult_t zipcclAllGather(
     const void* sendbuff, void* recvbuff, size_t sendcount, zipcclDataType_t datatype,
     zipcclComm_t comm, zipcclStream_t stream) {
   static const auto library = next<decltype(&zipcclAllGather)>("zipcclAllGather");
 
-  int rank = 0;
   int ranks = 0;
-  const bool isKnown = zipcclCommUserRank(comm, &rank) == zipcclSuccess &&
-                       zipcclCommCount(comm, &ranks) == zipcclSuccess;
-  // The faults are made in bf16 messages only: the command's own messages are bytes.
-  const bool isFaulty = isKnown && rank == fault().rank && datatype == zipcclBfloat16 &&
-                        sendcount * 2 >= fault().leastBytes;
-  if (!isFaulty) return library(sendbuff, recvbuff, sendcount, datatype, comm, stream);
+  if (zipcclCommCount(comm, &ranks) != zipcclSuccess || !isFaulty(comm, datatype, sendcount * 2)) {
+    return library(sendbuff, recvbuff, sendcount, datatype, comm, stream);
+  }
 
   if (fault().kind == "error") return library(nullptr, recvbuff, sendcount, datatype, comm, stream);
   auto* const last =

@@ -151,5 +151,38 @@ TEST(Datatype, HasASizeForEachName) {
   }
 }
 
+TEST(Flags, ReadTheSpeedOfALink) {
+  EXPECT_EQ(parse({}).linkBytesPerSecond, 0U);
+  EXPECT_EQ(parse({"--link", "10Gbit"}).linkBytesPerSecond, 1'250'000'000U);
+  EXPECT_EQ(parse({"--link", "2.5Gbit"}).linkBytesPerSecond, 312'500'000U);
+  EXPECT_EQ(parse({"--link", "100Mbit"}).linkBytesPerSecond, 12'500'000U);
+  for (const char* text :
+       {"10", "Gbit", "-1Gbit", "0Gbit", "1GB", "nanGbit", "infGbit", "1e9Gbit"}) {
+    EXPECT_THROW(parse({"--link", text}), CLI::ParseError) << text;
+  }
+}
+
+TEST(Flags, OfSomeCollectives) {
+  const auto parseFor = [](CollectiveName name, std::vector<std::string> words) {
+    CLI::App app("test", "test");
+    Options options;
+    addCollectiveFlags(app, name, options);
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    app.parse(reversed);
+    return options.collective;
+  };
+  EXPECT_EQ(parseFor(CollectiveName::kAllReduce, {"-o", "avg"}).operation,
+            ReduceOperation::kAverage);
+  EXPECT_EQ(parseFor(CollectiveName::kReduceScatter, {"--op", "mulsum"}).operation,
+            ReduceOperation::kScaledSum);
+  EXPECT_EQ(parseFor(CollectiveName::kScatter, {"-r", "3"}).root, 3);
+  EXPECT_EQ(parseFor(CollectiveName::kAllToAll, {"--splits", "zipf:1.25"}).splits, "zipf:1.25");
+  EXPECT_EQ(parseFor(CollectiveName::kAllToAll, {}).splits, "");
+  EXPECT_THROW(parseFor(CollectiveName::kAllReduce, {"-o", "max"}), CLI::ParseError);
+  EXPECT_THROW(parseFor(CollectiveName::kAllGather, {"-o", "sum"}), CLI::ParseError);
+  EXPECT_THROW(parseFor(CollectiveName::kAllGather, {"--root", "1"}), CLI::ParseError);
+  EXPECT_THROW(parseFor(CollectiveName::kSendRecv, {"--splits", "zipf:1"}), CLI::ParseError);
+}
+
 }  // namespace
 }  // namespace zipccl::tools::perf

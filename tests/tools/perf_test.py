@@ -64,6 +64,114 @@ class PerfTest(unittest.TestCase):
         self.assertEqual(run("--version").stdout, f"zipccl {ARGUMENTS.version}\n")
         self.assertEqual(run("perf", "all_gather", "--help").returncode, 0)
 
+    def test_every_collective(self):
+        # How many elements of the size go into one count, and whether there is an in-place form.
+        collectives = {
+            "all_gather": (4, True),
+            "all_reduce": (1, True),
+            "alltoall": (4, False),
+            "broadcast": (1, True),
+            "gather": (4, True),
+            "reduce_scatter": (4, True),
+            "scatter": (4, True),
+            "sendrecv": (1, False),
+        }
+        for name, (divisor, has_in_place) in collectives.items():
+            with self.subTest(name):
+                path = self.folder / f"{name}.json"
+                ended = run("perf", name, "-b", "96K", "-e", "96K", "-n", "3", "-J", str(path))
+                self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+                (row,) = rows(ended.stdout)
+                self.assertEqual(len(row), 23)
+                self.assertEqual(row[:2], ["98304", str(98304 // 2 // divisor)])
+                self.assertEqual((row[11], row[17]), ("0", "0" if has_in_place else "N/A"))
+                self.assertEqual(row[21:], ["staged", "3"])
+                self.assertGreater(float(row[19]), 1.2, "a ratio of bytes")
+                report = json.loads(path.read_text())
+                self.assertEqual(report["collective"], name)
+                self.assertEqual(report["wrongElements"], 0)
+                self.assertEqual(report["results"][0]["inPlace"] is None, not has_in_place)
+
+    def test_reductions_tell_their_error(self):
+        for operation in ("sum", "avg", "mulsum"):
+            for data in ("normal:0.02", "widened:0.02"):
+                with self.subTest(operation, data=data):
+                    path = self.folder / "reduce.json"
+                    ended = run(
+                        *("perf", "reduce_scatter", "-b", "64K", "-e", "64K", "-n", "2", "--ranks", "3"),
+                        *("--op", operation, "--data", data, "-J", str(path)),
+                    )
+                    self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+                    self.assertIn(f"perf reduce_scatter, {operation}: 3 ranks", ended.stdout)
+                    error = json.loads(path.read_text())["results"][0]["errorAgainstFp64"]
+                    # One order, one rounding: only the data of the calls differ.
+                    self.assertAlmostEqual(error["native"], error["zipccl"], delta=1e-7 + 0.05 * error["native"])
+                    if data.startswith("normal"):
+                        self.assertGreater(error["native"], 0)
+                    self.assertLess(error["native"], 0.01)
+
+    def test_a_wrong_sum_is_noticed(self):
+        ended = run(
+            *("perf", "reduce_scatter", "-b", "64K", "-e", "64K", "-n", "2"),
+            program=ARGUMENTS.faulty,
+            fault="flip:1:1000",
+        )
+        self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
+        # One element in each of the four checked calls.
+        self.assertIn("# wrong elements: 4, of them native: 2", ended.stdout)
+
+    def test_uneven_splits(self):
+        ended = run("perf", "alltoall", "-b", "1M", "-e", "1M", "-n", "2", "--splits", "zipf:1.2")
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertIn("perf alltoall, splits zipf:1.2: 4 ranks", ended.stdout)
+
+    def test_splits_of_a_router(self):
+        path = self.folder / "router.safetensors"
+        # Four experts on four ranks, of which the third gets nothing.
+        write_safetensors(path, {"counts": ("I32", [4], struct.pack("<4i", 100, 200, 0, 700))})
+        report = self.folder / "out.json"
+        splits = f"file:{path}:counts"
+        ended = run(
+            *("perf", "alltoall", "-b", "80000", "-e", "80000", "-n", "2", "-J", str(report)),
+            *("--splits", splits, "--strategy", "native"),
+        )
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertEqual(rows(ended.stdout)[0][11], "0")
+        result = json.loads(report.read_text())
+        self.assertEqual(result["splits"], splits)
+        # Every rank keeps its own part: all of one message, over the four ranks.
+        self.assertEqual(result["results"][0]["nativeWireBytes"], 80000 * 3 / 4)
+
+    def test_an_emulated_link_is_labelled_and_slow(self):
+        path = self.folder / "link.json"
+        ended = run(
+            *("perf", "all_gather", "-b", "1M", "-e", "1M", "-n", "2", "--link", "100Mbit", "-J", str(path)),
+        )
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertIn("EMULATED link of 100 Mbit/s", ended.stdout)
+        report = json.loads(path.read_text())
+        self.assertEqual(report["transport"]["emulatedLinkBytesPerSecond"], 12500000)
+        self.assertIn("EMULATED", report["transport"]["label"])
+        native = report["results"][0]["outOfPlace"]["native"]
+        # Three shards of 256 KiB at 12.5 MB/s.
+        self.assertGreater(native["timeUs"]["least"], 62000)
+        self.assertLess(native["busbwGBs"], 0.0126)
+
+    def test_wrong_choices_are_usage_errors(self):
+        for words in (
+            ("broadcast", "--root", "4"),
+            ("all_reduce", "-d", "int32"),
+            ("all_reduce", "--op", "max"),
+            ("alltoall", "--splits", "even"),
+            ("alltoall", "--splits", "file:missing:t"),
+            ("all_gather", "--splits", "zipf:1"),
+            ("all_gather", "--link", "fast"),
+            ("all_gather", "--root", "0"),
+        ):
+            with self.subTest(words):
+                ended = run("perf", *words, "-b", "4K", "-e", "4K", "-n", "1")
+                self.assertEqual(ended.returncode, 2, ended.stdout + ended.stderr)
+
     def test_a_sound_library_ends_with_zero(self):
         ended = run(*SMALL)
         self.assertEqual(ended.returncode, 0, ended.stderr)

@@ -42,6 +42,8 @@ RunReport sampleReport() {
                                          .zipcclUs = 40000.0 * factor,
                                          .nativeWireBytes = 50331648.0,
                                          .zipcclWireBytes = 35389440.0,
+                                         .nativeCpuUs = 5000.0 * factor,
+                                         .zipcclCpuUs = 60000.0 * factor,
                                          .wasStaged = true,
                                          .wasNativeFirst = factor == 2.0});
     result.inPlace.samples.push_back({.nativeUs = 8000.0 * factor,
@@ -88,6 +90,71 @@ TEST(Table, FillsEveryColumn) {
                 "80000.0",  "25",       "0.84",     "0.63", "0", "0.25",  // zipccl, out of place
                 "40000.0",  "25",       "1.68",     "1.26", "0", "0.40",  // zipccl, in place
                 "1.422",    "35389440", "staged",   "3"}));
+}
+
+TEST(Table, SaysWhatIsMeasured) {
+  RunReport report = sampleReport();
+  CollectiveChoice& choice = report.info.options.collective;
+  choice = {.name = CollectiveName::kReduceScatter, .operation = ReduceOperation::kAverage};
+  report.results.front().outOfPlace.nativeError = {4.0, 100.0};
+  report.results.front().outOfPlace.zipcclError = {1.0, 100.0};
+  EXPECT_NE(tableHead(report.info).find("perf reduce_scatter, avg: 4 ranks"), std::string::npos);
+  EXPECT_NE(tableFoot(report).find("native 2.00e-01, zipccl 1.00e-01"), std::string::npos);
+  choice = {.name = CollectiveName::kBroadcast, .root = 2};
+  EXPECT_NE(tableHead(report.info).find("perf broadcast, root 2: 4 ranks"), std::string::npos);
+  EXPECT_EQ(tableFoot(report).find("fp64"), std::string::npos);
+  choice = {.name = CollectiveName::kAllToAll, .splits = "zipf:1.5"};
+  report.results.front().inPlace.samples.clear();
+  EXPECT_NE(tableHead(report.info).find("perf alltoall, splits zipf:1.5: 4"), std::string::npos);
+  const std::vector<std::string> words = wordsOf(tableRow(report.info, report.results.front()));
+  ASSERT_EQ(words.size(), 23U);
+  for (std::size_t i = 13; i < 19; ++i) EXPECT_EQ(words[i], "N/A");
+}
+
+TEST(Table, HasMpisOwnCollectiveAtItsEnd) {
+  RunReport report = sampleReport();
+  report.info.options.transport = TransportKind::kMpi;
+  report.info.noPlainMpi = "it is not there";
+  EXPECT_NE(tableHead(report.info).find("not measured: it is not there"), std::string::npos);
+  report.info.noPlainMpi.clear();
+  report.info.plainMpi = "Some MPI v1";
+  PlaceResult& place = report.results.front().outOfPlace;
+  for (PairSample& sample : place.samples) sample.plainMpiUs = 2.5 * sample.zipcclUs;
+  place.plainMpiWrong = 5;
+  const std::vector<std::string> head = linesOf(tableHead(report.info));
+  EXPECT_NE(tableHead(report.info).find("Some MPI v1"), std::string::npos);
+  EXPECT_TRUE(head[head.size() - 2].ends_with("pairs      time +-%  algbw  busbw speedup"))
+      << head[head.size() - 2];
+  const std::vector<std::string> words = wordsOf(tableRow(report.info, report.results.front()));
+  ASSERT_EQ(words.size(), 28U);
+  EXPECT_EQ(std::vector<std::string>(words.begin() + 22, words.end()),
+            (std::vector<std::string>{"3", "200000", "25", "0.34", "0.25", "2.50"}));
+  EXPECT_NE(tableFoot(report).find("2.50 times as fast as MPI's own collective"), std::string::npos)
+      << tableFoot(report);
+  EXPECT_EQ(report.wrongElements(), 5U);
+  const nlohmann::json json = nlohmann::json::parse(jsonText(report));
+  EXPECT_EQ(json["transport"]["plainMpi"], "Some MPI v1");
+  const auto& measured = json["results"][0]["outOfPlace"];
+  EXPECT_EQ(measured["plainMpi"]["timeUs"]["median"], 200000.0);
+  EXPECT_EQ(measured["plainMpi"]["wrongElements"], 5);
+  EXPECT_EQ(measured["samples"][2]["plainMpiUs"], 300000.0);
+  EXPECT_FALSE(json["results"][0]["inPlace"].contains("plainMpi"));
+}
+
+TEST(BusBandwidth, IsThatOfNcclTests) {
+  RunInfo info = sampleReport().info;
+  const auto factor = [&](CollectiveName name) {
+    info.options.collective.name = name;
+    return busBandwidth(info, 1'000'000'000, 1e6);
+  };
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kAllGather), 0.75);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kAllReduce), 1.5);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kAllToAll), 0.75);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kBroadcast), 1.0);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kGather), 0.75);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kReduceScatter), 0.75);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kScatter), 0.75);
+  EXPECT_DOUBLE_EQ(factor(CollectiveName::kSendRecv), 1.0);
 }
 
 TEST(Table, KeepsItsColumnsInLine) {
@@ -138,8 +205,15 @@ TEST(Table, SaysWhatWasMeasuredAndOnWhat) {
   RunReport report = sampleReport();
   report.info.seed.reset();
   EXPECT_EQ(tableHead(report.info).find("seed"), std::string::npos);
-  EXPECT_EQ(transportLabel(TransportKind::kMpi, 1), "MPI processes on 1 host");
-  EXPECT_EQ(transportLabel(TransportKind::kMpi, 3), "MPI processes on 3 hosts");
+  Options options;
+  options.linkBytesPerSecond = 1'250'000'000;
+  EXPECT_NE(transportLabel(options, 1).find("EMULATED link of 10 Gbit/s"), std::string::npos);
+  options.linkBytesPerSecond = 312'500'000;
+  EXPECT_NE(transportLabel(options, 1).find("EMULATED link of 2.5 Gbit/s"), std::string::npos);
+  options = Options();
+  options.transport = TransportKind::kMpi;
+  EXPECT_EQ(transportLabel(options, 1), "MPI processes on 1 host");
+  EXPECT_EQ(transportLabel(options, 3), "MPI processes on 3 hosts");
 }
 
 TEST(Table, ConcludesFromWhatWasMeasured) {
@@ -165,6 +239,17 @@ TEST(Table, ConcludesFromWhatWasMeasured) {
   }
   EXPECT_NE(tableFoot(report).find("nothing to send"), std::string::npos);
   EXPECT_EQ(wordsOf(tableRow(report.info, report.results.front()))[19], "-");
+}
+
+TEST(Table, TellsHowManyCoresWorked) {
+  EXPECT_NE(tableFoot(sampleReport()).find("largest size: native 0.50, zipccl 1.50\n"),
+            std::string::npos)
+      << tableFoot(sampleReport());
+  const nlohmann::json json = nlohmann::json::parse(jsonText(sampleReport()));
+  const auto& place = json["results"][0]["outOfPlace"];
+  EXPECT_DOUBLE_EQ(place["native"]["cores"]["median"], 0.5);
+  EXPECT_DOUBLE_EQ(place["zipccl"]["cores"]["median"], 1.5);
+  EXPECT_EQ(place["samples"][1]["zipcclCpuUs"], 120000.0);
 }
 
 TEST(Table, TellsWhyTheStrategyIsNotTheOneAskedFor) {

@@ -5,6 +5,7 @@
 #include "perf/command.hpp"
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "perf/flags.hpp"
 #include "perf_codec/flags.hpp"
@@ -16,24 +17,33 @@ namespace {
 constexpr const char* kPerfHelp =
     "Measures a collective, native beside compressed, in the manner of nccl-tests, or the codec.";
 
-constexpr const char* kAllGatherHelp =
-    "Measures AllGather: every rank gets what all ranks send.\n"
-    "\n"
-    "Native and compressed calls are made in interleaved pairs, out of place and in place, over\n"
-    "Gaussian or real tensors that differ from rank to rank and from call to call. After the "
-    "timed\n"
-    "calls, what arrives is compared with what was sent, bit for bit.";
+constexpr const char* kCollectiveHelp =
+    "Native and compressed calls are made in interleaved pairs, out of place and, where the\n"
+    "collective has it, in place, over Gaussian or real tensors that differ from rank to rank and\n"
+    "from call to call. After the timed calls, what arrives is compared with what was sent, bit "
+    "for\n"
+    "bit; of a reduction with its documented order, computed apart.";
 
-constexpr const char* kAllGatherFooter =
+constexpr const char* kExitStatus =
     "Defaults stand in brackets.\n"
     "\n"
     "Exit status: 0, 1 when a bit arrived wrong, 2 when the command line cannot be carried out,\n"
     "3 when something failed.\n"
     "\n"
-    "Examples:\n"
-    "  zipccl perf all_gather\n"
-    "  zipccl perf all_gather --data file:data/model.safetensors -b 4M -e 64M -f 2\n"
-    "  mpirun -n 4 zipccl perf all_gather --transport mpi --strategy auto -J result.json";
+    "Examples:\n";
+
+std::string helpOf(CollectiveName name) {
+  return std::string("Measures ") + typedName(name) + ": " + meaningOf(name) + ".\n\n" +
+         kCollectiveHelp;
+}
+
+std::string footerOf(CollectiveName name) {
+  const std::string command = std::string("zipccl perf ") + typedName(name);
+  return kExitStatus + ("  " + command) + "\n  " + command +
+         " --data file:data/model.safetensors -b 4M -e 64M -f 2\n  " + command +
+         " --link 10Gbit\n  mpirun -n 4 " + command +
+         " --transport mpi --strategy auto -J result.json";
+}
 
 constexpr const char* kCodecHelp =
     "Measures the codec alone: encode and decode against a copy of the same bytes.\n"
@@ -57,9 +67,13 @@ constexpr const char* kCodecFooter =
 
 Command::Command(CLI::App& app) : perf_(app.add_subcommand("perf", kPerfHelp)) {
   perf_->require_subcommand(1);
-  CLI::App* const allGather = perf_->add_subcommand("all_gather", kAllGatherHelp);
-  allGather->footer(kAllGatherFooter);
-  addFlags(*allGather, options_);
+  for (const CollectiveName name : kAllCollectiveNames) {
+    CLI::App* const command = perf_->add_subcommand(typedName(name), helpOf(name));
+    command->footer(footerOf(name));
+    addFlags(*command, options_);
+    addCollectiveFlags(*command, name, options_);
+    command->callback([this, name] { options_.collective.name = name; });
+  }
   codec_ = perf_->add_subcommand("codec", kCodecHelp);
   codec_->footer(kCodecFooter);
   perf_codec::addFlags(*codec_, codecOptions_);

@@ -4,7 +4,10 @@
 
 #include "perf/communicator.hpp"
 
+#include <numeric>
 #include <utility>
+
+#include "perf/reference.hpp"
 
 namespace zipccl::tools::perf {
 namespace {
@@ -22,11 +25,20 @@ zipcclConfig_t configOf(zipcclStrategy_t strategy) {
   return config;
 }
 
+/// Where each of parts stands that stand one behind the other.
+std::vector<std::size_t> placesOf(const std::vector<std::size_t>& counts) {
+  std::vector<std::size_t> places(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), std::size_t{0});
+  return places;
+}
+
 }  // namespace
 
-std::vector<Communicator> Communicator::createLocal(int ranks, zipcclStrategy_t strategy) {
+std::vector<Communicator> Communicator::createLocal(int ranks, zipcclStrategy_t strategy,
+                                                    std::uint64_t linkBytesPerSecond) {
   std::vector<zipcclComm_t> comms(static_cast<std::size_t>(ranks), nullptr);
-  const zipcclConfig_t config = configOf(strategy);
+  zipcclConfig_t config = configOf(strategy);
+  config.emulatedLinkBytesPerSecond = static_cast<std::int64_t>(linkBytesPerSecond);
   check(zipcclCommInitAllLocal(comms.data(), ranks, &config));
   std::vector<Communicator> owners;
   owners.reserve(comms.size());
@@ -64,11 +76,82 @@ void Communicator::allGather(const void* send, void* receive, std::size_t count,
   check(zipcclAllGather(send, receive, count, datatype, comm_.get(), nullptr));
 }
 
-std::vector<RankCommunicators> RankCommunicators::createLocal(int ranks,
-                                                              zipcclStrategy_t strategy) {
-  std::vector<Communicator> control = Communicator::createLocal(ranks, zipcclStrategyNative);
-  std::vector<Communicator> native = Communicator::createLocal(ranks, zipcclStrategyNative);
-  std::vector<Communicator> measured = Communicator::createLocal(ranks, strategy);
+void Communicator::allReduce(const void* send, void* receive, std::size_t count,
+                             zipcclDataType_t datatype, ReduceOperation operation) {
+  const zipcclRedOp_t op = operationFor(operation, datatype);
+  check(zipcclAllReduce(send, receive, count, datatype, op, comm_.get(), nullptr));
+}
+
+void Communicator::reduceScatter(const void* send, void* receive, std::size_t count,
+                                 zipcclDataType_t datatype, ReduceOperation operation) {
+  const zipcclRedOp_t op = operationFor(operation, datatype);
+  check(zipcclReduceScatter(send, receive, count, datatype, op, comm_.get(), nullptr));
+}
+
+zipcclRedOp_t Communicator::operationFor(ReduceOperation operation, zipcclDataType_t datatype) {
+  switch (operation) {
+    case ReduceOperation::kSum:
+      return zipcclSum;
+    case ReduceOperation::kAverage:
+      return zipcclAvg;
+    case ReduceOperation::kScaledSum:
+      break;
+  }
+  if (!scaledSum_) {
+    std::vector<std::byte> scalar = elementOf(datatype, kScaledSumFactor);
+    zipcclRedOp_t op = zipcclSum;
+    check(zipcclRedOpCreatePreMulSum(&op, scalar.data(), datatype, zipcclScalarHostImmediate,
+                                     comm_.get()));
+    scaledSum_ = op;
+  }
+  return *scaledSum_;
+}
+
+void Communicator::allToAll(const void* send, void* receive, std::size_t count,
+                            zipcclDataType_t datatype) {
+  check(zipcclAlltoAll(send, receive, count, datatype, comm_.get(), nullptr));
+}
+
+void Communicator::allToAllv(const void* send, const std::vector<std::size_t>& sendCounts,
+                             void* receive, const std::vector<std::size_t>& receiveCounts,
+                             zipcclDataType_t datatype) {
+  const std::vector<std::size_t> sendPlaces = placesOf(sendCounts);
+  const std::vector<std::size_t> receivePlaces = placesOf(receiveCounts);
+  check(zipcclAlltoAllv(send, sendCounts.data(), sendPlaces.data(), receive, receiveCounts.data(),
+                        receivePlaces.data(), datatype, comm_.get(), nullptr));
+}
+
+void Communicator::broadcast(const void* send, void* receive, std::size_t count,
+                             zipcclDataType_t datatype, int root) {
+  check(zipcclBroadcast(send, receive, count, datatype, root, comm_.get(), nullptr));
+}
+
+void Communicator::gatherTo(const void* send, void* receive, std::size_t count,
+                            zipcclDataType_t datatype, int root) {
+  check(zipcclGather(send, receive, count, datatype, root, comm_.get(), nullptr));
+}
+
+void Communicator::scatterFrom(const void* send, void* receive, std::size_t count,
+                               zipcclDataType_t datatype, int root) {
+  check(zipcclScatter(send, receive, count, datatype, root, comm_.get(), nullptr));
+}
+
+void Communicator::sendReceive(const void* send, int to, void* receive, int from, std::size_t count,
+                               zipcclDataType_t datatype) {
+  check(zipcclGroupStart());
+  // The end of the group returns what is wrong with its calls.
+  static_cast<void>(zipcclSend(send, count, datatype, to, comm_.get(), nullptr));
+  static_cast<void>(zipcclRecv(receive, count, datatype, from, comm_.get(), nullptr));
+  check(zipcclGroupEnd());
+}
+
+std::vector<RankCommunicators> RankCommunicators::createLocal(int ranks, zipcclStrategy_t strategy,
+                                                              std::uint64_t linkBytesPerSecond) {
+  std::vector<Communicator> control = Communicator::createLocal(ranks, zipcclStrategyNative, 0);
+  std::vector<Communicator> native =
+      Communicator::createLocal(ranks, zipcclStrategyNative, linkBytesPerSecond);
+  std::vector<Communicator> measured =
+      Communicator::createLocal(ranks, strategy, linkBytesPerSecond);
   std::vector<RankCommunicators> all;
   all.reserve(control.size());
   for (std::size_t rank = 0; rank < control.size(); ++rank) {

@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "perf/collective_name.hpp"
 #include "support/failure.hpp"
 
 namespace zipccl::tools::perf {
@@ -33,8 +35,9 @@ class CallFailure : public Failure {
 /// One rank of a communicator. Throws CallFailure.
 class Communicator {
  public:
-  /// The ranks of a communicator of this process.
-  [[nodiscard]] static std::vector<Communicator> createLocal(int ranks, zipcclStrategy_t strategy);
+  /// The ranks of a communicator of this process, on emulated links unless that is 0.
+  [[nodiscard]] static std::vector<Communicator> createLocal(int ranks, zipcclStrategy_t strategy,
+                                                             std::uint64_t linkBytesPerSecond);
   /// This process's rank of a communicator over all processes.
   [[nodiscard]] static Communicator createMpi(zipcclStrategy_t strategy);
 
@@ -44,6 +47,24 @@ class Communicator {
 
   /// zipcclAllGather.
   void allGather(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype);
+
+  void allReduce(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
+                 ReduceOperation operation);
+  void reduceScatter(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
+                     ReduceOperation operation);
+  void allToAll(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype);
+  /// Parts stand one behind the other.
+  void allToAllv(const void* send, const std::vector<std::size_t>& sendCounts, void* receive,
+                 const std::vector<std::size_t>& receiveCounts, zipcclDataType_t datatype);
+  void broadcast(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
+                 int root);
+  void gatherTo(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
+                int root);
+  void scatterFrom(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
+                   int root);
+  /// A group of a zipcclSend to one rank and a zipcclRecv from another.
+  void sendReceive(const void* send, int to, void* receive, int from, std::size_t count,
+                   zipcclDataType_t datatype);
 
   /// Ends what other ranks wait for; any thread may call it.
   void abort() noexcept { zipcclCommAbort(comm_.get()); }
@@ -67,7 +88,10 @@ class Communicator {
 
   explicit Communicator(zipcclComm_t comm) noexcept : comm_(comm) {}
 
+  [[nodiscard]] zipcclRedOp_t operationFor(ReduceOperation operation, zipcclDataType_t datatype);
+
   std::unique_ptr<std::remove_pointer_t<zipcclComm_t>, Destroy> comm_;
+  std::optional<zipcclRedOp_t> scaledSum_;  ///< of one datatype, as a run has only one
 };
 
 /// The communicators of one rank: for what is measured, and for the tool's own messages.
@@ -84,7 +108,8 @@ struct RankCommunicators {
 
   /// One for each rank of this process; `strategy` is that of `zipccl`.
   [[nodiscard]] static std::vector<RankCommunicators> createLocal(int ranks,
-                                                                  zipcclStrategy_t strategy);
+                                                                  zipcclStrategy_t strategy,
+                                                                  std::uint64_t linkBytesPerSecond);
   [[nodiscard]] static RankCommunicators createMpi(zipcclStrategy_t strategy);
 };
 

@@ -45,16 +45,17 @@ int parseOctaves(const std::string& text) {
                    std::to_string(kMostOctaves) + ", not " + inQuotes(text));
 }
 
-FileSpec parseFile(const std::string& text, const std::function<bool(const std::string&)>& isFile) {
+}  // namespace
+
+FileSpec parseFileSpec(const char* flag, const std::string& text,
+                       const std::function<bool(const std::string&)>& isFile) {
   for (std::size_t end = text.find(':'); end != std::string::npos; end = text.find(':', end + 1)) {
     const std::string path = text.substr(0, end);
     if (isFile(path)) return {path, text.substr(end + 1)};
   }
   if (isFile(text)) return {text, std::nullopt};
-  throw UsageError("--data file: there is no file " + inQuotes(text));
+  throw UsageError(std::string(flag) + " file: there is no file " + inQuotes(text));
 }
-
-}  // namespace
 
 DataSpec parseDataSpec(const std::string& text,
                        const std::function<bool(const std::string&)>& isFile) {
@@ -69,7 +70,7 @@ DataSpec parseDataSpec(const std::string& text,
   if (kind == "uniform-exponent") {
     return isBare ? UniformExponentSpec{} : UniformExponentSpec{parseOctaves(rest)};
   }
-  if (kind == "file") return parseFile(rest, isFile);
+  if (kind == "file") return parseFileSpec("--data", rest, isFile);
   throw UsageError("--data is " + inQuotes(text) +
                    ", none of normal:SIGMA, widened[:SIGMA], zeros:P, random-bits, "
                    "uniform-exponent[:N], file:X.safetensors, file:X.safetensors:TENSOR");

@@ -51,8 +51,13 @@ inline constexpr const char* kDataSpecHelp =
     "octaves [16]. file:X.safetensors: its bfloat16, half or float tensors, whichever come first, "
     "one after the other and repeated to size. file:X.safetensors:TENSOR: that one.";
 
-/// Reads the argument of `--data`. Paths and tensor names may hold colons: the path is the shortest
-/// beginning, up to a colon or the end, that `isFile` knows. Throws UsageError.
+/// Reads what follows `file:` in the argument of `flag`: PATH or PATH:TENSOR. Paths and tensor
+/// names may hold colons: the path is the shortest beginning, up to a colon or the end, that
+/// `isFile` knows. Throws UsageError.
+[[nodiscard]] FileSpec parseFileSpec(const char* flag, const std::string& text,
+                                     const std::function<bool(const std::string&)>& isFile);
+
+/// Reads the argument of `--data`. Throws UsageError.
 [[nodiscard]] DataSpec parseDataSpec(const std::string& text,
                                      const std::function<bool(const std::string&)>& isFile);
 

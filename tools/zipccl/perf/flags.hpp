@@ -16,4 +16,7 @@ namespace zipccl::tools::perf {
 /// outlive it.
 void addFlags(CLI::App& command, Options& options);
 
+/// Adds those that `name` alone has.
+void addCollectiveFlags(CLI::App& command, CollectiveName name, Options& options);
+
 }  // namespace zipccl::tools::perf

@@ -36,13 +36,34 @@ std::vector<double> PlaceResult::zipcclTimesUs() const {
   return valuesOf(samples, &PairSample::zipcclUs);
 }
 
+std::vector<double> PlaceResult::plainMpiTimesUs() const {
+  std::vector<double> times;
+  for (const PairSample& sample : samples) {
+    if (sample.plainMpiUs) times.push_back(*sample.plainMpiUs);
+  }
+  return times;
+}
+
+std::vector<double> PlaceResult::nativeCores() const {
+  return pairRatios(valuesOf(samples, &PairSample::nativeCpuUs), nativeTimesUs());
+}
+
+std::vector<double> PlaceResult::zipcclCores() const {
+  return pairRatios(valuesOf(samples, &PairSample::zipcclCpuUs), zipcclTimesUs());
+}
+
 std::vector<double> PlaceResult::speedups() const {
   return pairRatios(nativeTimesUs(), zipcclTimesUs());
 }
 
+std::vector<double> PlaceResult::plainMpiSpeedups() const {
+  const std::vector<double> times = plainMpiTimesUs();
+  return times.empty() ? times : pairRatios(times, zipcclTimesUs());
+}
+
 std::uint64_t SizeResult::wrongElements() const noexcept {
-  return outOfPlace.nativeWrong + outOfPlace.zipcclWrong + inPlace.nativeWrong +
-         inPlace.zipcclWrong;
+  return outOfPlace.nativeWrong + outOfPlace.zipcclWrong + outOfPlace.plainMpiWrong +
+         inPlace.nativeWrong + inPlace.zipcclWrong;
 }
 
 double SizeResult::nativeWireBytes() const noexcept {
@@ -72,10 +93,6 @@ const char* SizeResult::strategy() const noexcept {
 
 double algorithmBandwidth(std::uint64_t sizeBytes, double timeUs) noexcept {
   return timeUs == 0.0 ? 0.0 : static_cast<double>(sizeBytes) / timeUs * 1e-3;
-}
-
-double busBandwidth(std::uint64_t sizeBytes, double timeUs, int ranks) noexcept {
-  return algorithmBandwidth(sizeBytes, timeUs) * (ranks - 1) / ranks;
 }
 
 }  // namespace zipccl::tools::perf

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/reference.hpp"
 #include "perf/statistics.hpp"
 
 namespace zipccl::tools::perf {
@@ -28,8 +29,11 @@ struct PairSample {
   double zipcclUs = 0.0;
   double nativeWireBytes = 0.0;  ///< sent to other ranks by a rank, mean over ranks
   double zipcclWireBytes = 0.0;
-  bool wasStaged = false;      ///< whether zipccl compressed
-  bool wasNativeFirst = true;  ///< pairs alternate
+  double nativeCpuUs = 0.0;  ///< processor time, all ranks together
+  double zipcclCpuUs = 0.0;
+  std::optional<double> plainMpiUs = {};  ///< of MPI's own collective, made beside them
+  bool wasStaged = false;                 ///< whether zipccl compressed
+  bool wasNativeFirst = true;             ///< pairs alternate
 };
 
 /// In place or out of place, at one size.
@@ -37,16 +41,27 @@ struct PlaceResult {
   std::vector<PairSample> samples;
   std::uint64_t nativeWrong = 0;  ///< elements, over all ranks and checks
   std::uint64_t zipcclWrong = 0;
+  std::uint64_t plainMpiWrong = 0;  ///< not of reductions, whose order is MPI's
+  SquaredError nativeError;         ///< of reductions, against fp64, over all ranks and checks
+  SquaredError zipcclError;
+  SquaredError plainMpiError;
 
   [[nodiscard]] std::vector<double> nativeTimesUs() const;
   [[nodiscard]] std::vector<double> zipcclTimesUs() const;
+  /// Empty where MPI's collective was not measured.
+  [[nodiscard]] std::vector<double> plainMpiTimesUs() const;
+  /// How many cores worked for the ranks, of each call.
+  [[nodiscard]] std::vector<double> nativeCores() const;
+  [[nodiscard]] std::vector<double> zipcclCores() const;
   /// Native over zipccl, of each pair.
   [[nodiscard]] std::vector<double> speedups() const;
+  /// The same over MPI's collective.
+  [[nodiscard]] std::vector<double> plainMpiSpeedups() const;
 };
 
 struct SizeResult {
-  std::uint64_t sizeBytes = 0;  ///< received by a rank
-  std::uint64_t count = 0;      ///< elements that a rank sends
+  std::uint64_t sizeBytes = 0;  ///< as nccl-tests counts it
+  std::uint64_t count = 0;      ///< the argument of the call
   bool wasChecked = false;
   PlaceResult outOfPlace;
   PlaceResult inPlace;
@@ -62,8 +77,7 @@ struct SizeResult {
   [[nodiscard]] const char* strategy() const noexcept;
 };
 
-/// As nccl-tests has them for all-gather: of uncompressed bytes, in GB/s (10^9 bytes).
+/// As nccl-tests has it: of uncompressed bytes, in GB/s (10^9 bytes).
 [[nodiscard]] double algorithmBandwidth(std::uint64_t sizeBytes, double timeUs) noexcept;
-[[nodiscard]] double busBandwidth(std::uint64_t sizeBytes, double timeUs, int ranks) noexcept;
 
 }  // namespace zipccl::tools::perf

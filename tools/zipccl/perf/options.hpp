@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "perf/collective_name.hpp"
 
 namespace zipccl::tools::perf {
 
@@ -34,6 +37,8 @@ struct Options {
   TransportKind transport = TransportKind::kLocal;
   zipcclStrategy_t strategy = zipcclStrategyStaged;
   std::optional<zipcclDataType_t> datatype;  ///< that of the data where absent
+  CollectiveChoice collective;
+  std::uint64_t linkBytesPerSecond = 0;  ///< of an emulated link; 0: none
   std::string data = "normal:0.02";
   std::optional<std::uint64_t> seed;
   std::string jsonPath;  ///< empty: none
@@ -46,6 +51,9 @@ struct IterationBudget {
   static constexpr int kMost = 20;
   static constexpr double kSeconds = 1.0;
 };
+
+/// Bytes a second of a speed such as `10Gbit`, `2.5Gbit` or `100Mbit`: bits, in powers of ten.
+[[nodiscard]] std::optional<std::uint64_t> parseLinkSpeed(std::string_view text);
 
 /// The message sizes in bytes, smallest first. Throws UsageError when the limits do not fit.
 [[nodiscard]] std::vector<std::uint64_t> messageSizes(const Options& options);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 #include "perf/check.hpp"
@@ -23,18 +24,33 @@ constexpr std::size_t kNativeOutOfPlace = 0;
 constexpr std::size_t kZipcclOutOfPlace = 1;
 constexpr std::size_t kNativeInPlace = 2;
 constexpr std::size_t kZipcclInPlace = 3;
+constexpr std::size_t kPlainMpiOutOfPlace = 4;
+
+std::int64_t threadCpuNs() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
 
 }  // namespace
 
 RankRunner::RankRunner(RankCommunicators& communicators, const DataPools& pools,
-                       const MeasurementPlan& plan, std::uint64_t mostCount)
+                       const Collective& collective, const MeasurementPlan& plan,
+                       std::uint64_t mostCount, const PlainMpi* plainMpi)
     : communicators_(communicators),
       pools_(pools),
+      collective_(collective),
       plan_(plan),
+      plainMpi_(plainMpi),
       rank_(communicators.control.rank()),
       rankCount_(communicators.control.rankCount()),
       sendPool_(pools.geometry().bytes()),
-      receive_(mostCount * pools.geometry().elementBytes() * static_cast<std::size_t>(rankCount_)) {
+      receive_(pools.geometry().elementBytes() *
+               std::max(collective.sendElements(mostCount, rank_),
+                        collective.receiveElements(mostCount, rank_))),
+      expected_(plan.checks == 0 ? 0
+                                 : pools.geometry().elementBytes() *
+                                       collective.receiveElements(mostCount, rank_)) {
   const std::span<const std::byte> own = pools_.pool(rank_);
   std::copy(own.begin(), own.end(), sendPool_.bytes().begin());
   // Touches every page before the first call does.
@@ -46,8 +62,7 @@ SizeResult RankRunner::measure(std::uint64_t count, Progress* progress) {
   spentSeconds_ = 0.0;
   SizeResult result;
   result.count = count;
-  result.sizeBytes =
-      count * pools_.geometry().elementBytes() * static_cast<std::uint64_t>(rankCount_);
+  result.sizeBytes = collective_.sizeElements(count) * pools_.geometry().elementBytes();
   const auto show = [&](const std::string& phase) {
     if (progress != nullptr) progress->show(humanBytes(result.sizeBytes) + ": " + phase);
   };
@@ -75,30 +90,38 @@ bool RankRunner::isTimeSpent(std::size_t iterations) const {
 void RankRunner::runRound(bool isNativeFirst, SizeResult* result) {
   RoundRecord record;
   for (const Place place : {Place::kOutOfPlace, Place::kInPlace}) {
+    if (place == Place::kInPlace && !hasInPlace()) continue;
     const bool isOut = place == Place::kOutOfPlace;
     CallRecord& native = record[isOut ? kNativeOutOfPlace : kNativeInPlace];
     CallRecord& zipccl = record[isOut ? kZipcclOutOfPlace : kZipcclInPlace];
+    const bool hasPlainMpi = isOut && plainMpi_ != nullptr;
+    if (hasPlainMpi && isNativeFirst) {
+      record[kPlainMpiOutOfPlace] = timeCall(Way::kPlainMpi, place);
+    }
     if (isNativeFirst) native = timeCall(Way::kNative, place);
     zipccl = timeCall(Way::kZipccl, place);
     if (!isNativeFirst) native = timeCall(Way::kNative, place);
+    if (hasPlainMpi && !isNativeFirst) {
+      record[kPlainMpiOutOfPlace] = timeCall(Way::kPlainMpi, place);
+    }
   }
   if (result != nullptr) addSamples(record, isNativeFirst, *result);
 }
 
 RankRunner::CallRecord RankRunner::timeCall(Way way, Place place) {
   ++callNumber_;
-  if (place == Place::kInPlace) {
-    const std::span<const std::byte> own = ownMessage();
-    std::copy(own.begin(), own.end(), this->place(rank_).begin());
-  }
+  if (place == Place::kInPlace) putOwnMessage(place);
   Communicator& communicator = communicatorOf(way);
   const zipcclCommStats_t before = communicator.statistics();
   communicators_.control.barrier();
+  const std::int64_t cpuBefore = threadCpuNs();
   const Clock::time_point start = Clock::now();
   call(way, place);
   const Clock::duration elapsed = Clock::now() - start;
+  const std::int64_t cpuNs = threadCpuNs() - cpuBefore;
   const zipcclCommStats_t after = communicator.statistics();
   return {.elapsedNs = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
+          .cpuNs = cpuNs,
           .wireBytes = static_cast<std::int64_t>(after.wireBytesSent - before.wireBytesSent),
           .wasStaged = after.stagedCalls != before.stagedCalls ? 1 : 0};
 }
@@ -115,76 +138,132 @@ void RankRunner::addSamples(const RoundRecord& mine, bool isNativeFirst, SizeRes
     for (const RoundRecord& rank : ranks) sum += static_cast<double>(rank[call].wireBytes);
     return sum / static_cast<double>(ranks.size());
   };
+  const auto cpuUs = [&ranks](std::size_t call) {
+    double sum = 0.0;
+    for (const RoundRecord& rank : ranks) sum += static_cast<double>(rank[call].cpuNs);
+    return sum * 1e-3;
+  };
   const auto sample = [&](std::size_t native, std::size_t zipccl) {
     PairSample pair{.nativeUs = slowestUs(native),
                     .zipcclUs = slowestUs(zipccl),
                     .nativeWireBytes = meanWireBytes(native),
                     .zipcclWireBytes = meanWireBytes(zipccl),
-                    .wasStaged = ranks.front()[zipccl].wasStaged != 0,
+                    .nativeCpuUs = cpuUs(native),
+                    .zipcclCpuUs = cpuUs(zipccl),
+                    .wasStaged = std::any_of(
+                        ranks.begin(), ranks.end(),
+                        [&](const RoundRecord& rank) { return rank[zipccl].wasStaged != 0; }),
                     .wasNativeFirst = isNativeFirst};
     spentSeconds_ += (pair.nativeUs + pair.zipcclUs) * 1e-6;
     return pair;
   };
   result.outOfPlace.samples.push_back(sample(kNativeOutOfPlace, kZipcclOutOfPlace));
-  result.inPlace.samples.push_back(sample(kNativeInPlace, kZipcclInPlace));
+  if (plainMpi_ != nullptr) {
+    const double plainMpiUs = slowestUs(kPlainMpiOutOfPlace);
+    result.outOfPlace.samples.back().plainMpiUs = plainMpiUs;
+    spentSeconds_ += plainMpiUs * 1e-6;
+  }
+  if (hasInPlace()) result.inPlace.samples.push_back(sample(kNativeInPlace, kZipcclInPlace));
 }
 
 void RankRunner::checkCalls(SizeResult& result) {
-  WrongCounts mine{};
+  CheckRecords mine{};
   for (int check = 0; check < plan_.checks; ++check) {
-    mine[kNativeOutOfPlace] += countWrong(Way::kNative, Place::kOutOfPlace);
-    mine[kZipcclOutOfPlace] += countWrong(Way::kZipccl, Place::kOutOfPlace);
-    mine[kNativeInPlace] += countWrong(Way::kNative, Place::kInPlace);
-    mine[kZipcclInPlace] += countWrong(Way::kZipccl, Place::kInPlace);
+    checkCall(Way::kNative, Place::kOutOfPlace, mine[kNativeOutOfPlace]);
+    checkCall(Way::kZipccl, Place::kOutOfPlace, mine[kZipcclOutOfPlace]);
+    if (plainMpi_ != nullptr) {
+      checkCall(Way::kPlainMpi, Place::kOutOfPlace, mine[kPlainMpiOutOfPlace]);
+    }
+    if (!hasInPlace()) continue;
+    checkCall(Way::kNative, Place::kInPlace, mine[kNativeInPlace]);
+    checkCall(Way::kZipccl, Place::kInPlace, mine[kZipcclInPlace]);
   }
-  for (const WrongCounts& rank : communicators_.control.gather(mine)) {
-    result.outOfPlace.nativeWrong += rank[kNativeOutOfPlace];
-    result.outOfPlace.zipcclWrong += rank[kZipcclOutOfPlace];
-    result.inPlace.nativeWrong += rank[kNativeInPlace];
-    result.inPlace.zipcclWrong += rank[kZipcclInPlace];
+  for (const CheckRecords& rank : communicators_.control.gather(mine)) {
+    result.outOfPlace.nativeWrong += rank[kNativeOutOfPlace].wrong;
+    result.outOfPlace.zipcclWrong += rank[kZipcclOutOfPlace].wrong;
+    result.outOfPlace.plainMpiWrong += rank[kPlainMpiOutOfPlace].wrong;
+    result.outOfPlace.plainMpiError += rank[kPlainMpiOutOfPlace].error;
+    result.inPlace.nativeWrong += rank[kNativeInPlace].wrong;
+    result.inPlace.zipcclWrong += rank[kZipcclInPlace].wrong;
+    result.outOfPlace.nativeError += rank[kNativeOutOfPlace].error;
+    result.outOfPlace.zipcclError += rank[kZipcclOutOfPlace].error;
+    result.inPlace.nativeError += rank[kNativeInPlace].error;
+    result.inPlace.zipcclError += rank[kZipcclInPlace].error;
   }
   result.wasChecked = true;
 }
 
-std::uint64_t RankRunner::countWrong(Way way, Place place) {
+void RankRunner::checkCall(Way way, Place place, CheckRecord& record) {
   ++callNumber_;
-  for (int rank = 0; rank < rankCount_; ++rank) poison(this->place(rank), expected(rank));
-  if (place == Place::kInPlace) {
-    const std::span<const std::byte> own = expected(rank_);
-    std::copy(own.begin(), own.end(), this->place(rank_).begin());
-  }
+  const std::span<std::byte> received = receiveBuffer(place);
+  const std::span<std::byte> expected = expected_.bytes().first(received.size());
+  collective_.expect(messages(), count_, rank_, expected);
+  poison(received, expected);
+  // In place the message may stand where the result will.
+  if (place == Place::kInPlace) putOwnMessage(place);
   call(way, place);
   const std::size_t step = pools_.geometry().elementBytes();
-  std::uint64_t wrong = 0;
-  for (int rank = 0; rank < rankCount_; ++rank) {
-    wrong += wrongElements(this->place(rank), expected(rank), step);
-  }
+  // MPI adds in an order of its own.
+  const bool hasOtherOrder = way == Way::kPlainMpi && isReduction(collective_.choice().name);
+  if (!hasOtherOrder) record.wrong += wrongElements(received, expected, step);
   // A library that writes to its input breaks the next call.
-  if (place == Place::kOutOfPlace) wrong += wrongElements(ownMessage(), expected(rank_), step);
-  return wrong;
+  if (place == Place::kOutOfPlace) {
+    record.wrong += wrongElements(sendBuffer(place), messageOf(rank_), step);
+  }
+  record.error += collective_.error(messages(), count_, rank_, received);
 }
 
 void RankRunner::call(Way way, Place place) {
-  const std::span<const std::byte> send =
-      place == Place::kInPlace ? this->place(rank_) : ownMessage();
-  communicatorOf(way).allGather(send.data(), receive_.bytes().data(), count_, plan_.datatype);
+  if (way == Way::kPlainMpi) {
+    plainMpi_->call(collective_, sendBuffer(place).data(), receiveBuffer(place).data(), count_);
+    return;
+  }
+  collective_.call(communicatorOf(way), rank_, sendBuffer(place).data(),
+                   receiveBuffer(place).data(), count_);
 }
 
 Communicator& RankRunner::communicatorOf(Way way) {
-  return way == Way::kNative ? communicators_.native : communicators_.zipccl;
+  return way == Way::kZipccl ? communicators_.zipccl : communicators_.native;
 }
 
-std::span<std::byte> RankRunner::place(int rank) {
-  const std::size_t messageBytes = count_ * pools_.geometry().elementBytes();
-  return receive_.bytes().subspan(static_cast<std::size_t>(rank) * messageBytes, messageBytes);
+bool RankRunner::hasInPlace() const { return collective_.inPlace(count_, rank_).has_value(); }
+
+std::span<std::byte> RankRunner::part(HostBuffer& buffer, std::uint64_t first,
+                                      std::uint64_t elements) const {
+  const std::size_t bytes = pools_.geometry().elementBytes();
+  return buffer.bytes().subspan(first * bytes, elements * bytes);
 }
 
-std::span<const std::byte> RankRunner::expected(int rank) const {
-  return pools_.slice(rank, callNumber_, count_);
+std::span<std::byte> RankRunner::sendBuffer(Place place) {
+  const std::uint64_t elements = collective_.sendElements(count_, rank_);
+  if (place == Place::kInPlace) {
+    return part(receive_, collective_.inPlace(count_, rank_)->sendAt, elements);
+  }
+  const std::span<const std::byte> own =
+      pools_.geometry().slice(sendPool_.bytes(), callNumber_, elements);
+  return sendPool_.bytes().subspan(static_cast<std::size_t>(own.data() - sendPool_.bytes().data()),
+                                   own.size());
 }
 
-std::span<const std::byte> RankRunner::ownMessage() const {
-  return pools_.geometry().slice(sendPool_.bytes(), callNumber_, count_);
+std::span<std::byte> RankRunner::receiveBuffer(Place place) {
+  const std::uint64_t first =
+      place == Place::kInPlace ? collective_.inPlace(count_, rank_)->receiveAt : 0;
+  return part(receive_, first, collective_.receiveElements(count_, rank_));
+}
+
+void RankRunner::putOwnMessage(Place place) {
+  const std::span<const std::byte> own = messageOf(rank_);
+  std::copy(own.begin(), own.end(), sendBuffer(place).begin());
+}
+
+std::span<const std::byte> RankRunner::messageOf(int rank) const {
+  return pools_.slice(rank, callNumber_, collective_.sendElements(count_, rank));
+}
+
+Messages RankRunner::messages() const {
+  Messages all;
+  for (int rank = 0; rank < rankCount_; ++rank) all.push_back(messageOf(rank));
+  return all;
 }
 
 }  // namespace zipccl::tools::perf

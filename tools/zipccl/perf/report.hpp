@@ -27,6 +27,8 @@ struct RunInfo {
   std::string dataDescription;
   std::optional<std::uint64_t> seed;  ///< absent where the data does not depend on it
   std::string startedAt;              ///< UTC, ISO 8601
+  std::string plainMpi;    ///< the MPI whose own collective is measured too; empty: none is
+  std::string noPlainMpi;  ///< with MPI, why none is
 };
 
 struct RunReport {
@@ -37,7 +39,16 @@ struct RunReport {
 };
 
 /// What moves the bytes, and what that means for the figures.
-[[nodiscard]] std::string transportLabel(TransportKind transport, int hosts);
+[[nodiscard]] std::string transportLabel(const Options& options, int hosts);
+
+/// Of uncompressed bytes, in GB/s, as nccl-tests has it for the collective of the run.
+[[nodiscard]] double busBandwidth(const RunInfo& info, std::uint64_t sizeBytes,
+                                  double timeUs) noexcept;
+
+/// Of a reduction: the relative error against fp64, over both places.
+[[nodiscard]] double nativeError(const SizeResult& result) noexcept;
+[[nodiscard]] double zipcclError(const SizeResult& result) noexcept;
+[[nodiscard]] double plainMpiError(const SizeResult& result) noexcept;
 
 /// Lines that begin with #, then the titles of the columns.
 [[nodiscard]] std::string tableHead(const RunInfo& info);

@@ -5,6 +5,7 @@
 
 #include "perf/run.hpp"
 
+#include <algorithm>
 #include <ostream>
 
 #include "perf/datatype.hpp"
@@ -13,6 +14,7 @@
 #include "support/text.hpp"
 
 namespace zipccl::tools::perf {
+
 RunSetup prepare(const Options& options, const std::vector<std::string>& arguments) {
   RunSetup setup;
   setup.source = openDataSource(parseDataSpec(options.data, isRegularFile), options.datatype);
@@ -32,25 +34,40 @@ RunSetup prepare(const Options& options, const std::vector<std::string>& argumen
   return setup;
 }
 
-std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks) {
-  const std::uint64_t roundBytes =
-      elementBytes(setup.plan.datatype) * static_cast<std::uint64_t>(ranks);
+std::vector<std::uint64_t> messageCounts(const RunSetup& setup, const Collective& collective) {
   std::vector<std::uint64_t> counts;
-  for (const std::uint64_t sizeBytes : setup.sizes) counts.push_back(sizeBytes / roundBytes);
+  for (const std::uint64_t sizeBytes : setup.sizes) {
+    counts.push_back(collective.countOf(sizeBytes / elementBytes(setup.plan.datatype)));
+  }
   return counts;
 }
 
+std::uint64_t mostSendElements(const Collective& collective, std::uint64_t count) {
+  std::uint64_t most = 0;
+  for (int rank = 0; rank < collective.ranks(); ++rank) {
+    most = std::max(most, collective.sendElements(count, rank));
+  }
+  return most;
+}
+
+std::uint64_t mostReceiveElements(const Collective& collective, std::uint64_t count) {
+  std::uint64_t most = 0;
+  for (int rank = 0; rank < collective.ranks(); ++rank) {
+    most = std::max(most, collective.receiveElements(count, rank));
+  }
+  return most;
+}
+
 void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry,
-                  const MachineShare& share) {
+                  const Collective& collective, const MachineShare& share) {
   // In floating point, where nothing overflows: what every rank of the run sends, a copy of what
-  // the process's own ranks send, and what they receive.
-  const auto all = static_cast<double>(share.ranks);
+  // the process's own ranks send, what they receive, and what they expect.
+  const auto all = static_cast<double>(collective.ranks());
   const auto own = static_cast<double>(share.ranksOfProcess);
-  const double messageBytes =
-      static_cast<double>(mostCount) * static_cast<double>(geometry.elementBytes());
+  const double received = static_cast<double>(mostReceiveElements(collective, mostCount)) *
+                          static_cast<double>(geometry.elementBytes());
   const double neededBytes =
-      share.processes *
-      ((all + own) * static_cast<double>(geometry.bytes()) + own * all * messageBytes);
+      share.processes * ((all + own) * static_cast<double>(geometry.bytes()) + 2 * own * received);
   const std::uint64_t presentBytes = physicalMemoryBytes();
   if (neededBytes > static_cast<double>(presentBytes)) {
     throw Failure("messages of this size need " + fixed(neededBytes / 0x1.0p30, 1) +

@@ -40,16 +40,19 @@ ExitStatus runLocal(const Options& options, const std::vector<std::string>& argu
   info.ranks = ranks;
   if (setup.source->usesSeed()) info.seed = seed;
 
-  const std::vector<std::uint64_t> counts = messageCounts(setup, ranks);
+  const std::unique_ptr<Collective> collective =
+      makeCollective(options.collective, info.datatype, ranks);
+  const std::vector<std::uint64_t> counts = messageCounts(setup, *collective);
   const std::uint64_t mostCount = counts.back();
-  const PoolGeometry geometry(mostCount, elementBytes(info.datatype), ranks);
-  expectMemory(mostCount, geometry, {.ranks = ranks, .ranksOfProcess = ranks});
+  const PoolGeometry geometry(mostSendElements(*collective, mostCount), elementBytes(info.datatype),
+                              ranks);
+  expectMemory(mostCount, geometry, *collective, {.ranksOfProcess = ranks});
 
   Reporter reporter(setup.report, streams);
   reporter.progress().show("making data");
   const DataPools pools(*setup.source, seed, ranks, geometry, std::max(info.machine.cores, 1));
   std::vector<RankCommunicators> communicators =
-      RankCommunicators::createLocal(ranks, options.strategy);
+      RankCommunicators::createLocal(ranks, options.strategy, options.linkBytesPerSecond);
   reporter.progress().clear();
   reporter.begin();
 
@@ -59,7 +62,7 @@ ExitStatus runLocal(const Options& options, const std::vector<std::string>& argu
     threads.reserve(communicators.size());
     const auto runRank = [&](std::size_t rank) {
       try {
-        RankRunner runner(communicators[rank], pools, setup.plan, mostCount);
+        RankRunner runner(communicators[rank], pools, *collective, setup.plan, mostCount);
         for (const std::uint64_t count : counts) {
           const SizeResult result =
               runner.measure(count, rank == 0 ? &reporter.progress() : nullptr);

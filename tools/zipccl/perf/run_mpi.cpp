@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 
 #include "perf/datatype.hpp"
+#include "perf/plain_mpi.hpp"
 #include "perf/random_bits.hpp"
 #include "perf/rank_runner.hpp"
 #include "perf/run_parts.hpp"
@@ -52,6 +54,9 @@ class MpiRun {
     greet();
     agree([this] { makeData(); });
     comparePools();
+    agree([this] { openPlainMpi(); });
+    runner_.emplace(communicators_, *pools_, *collective_, setup_.plan, counts_.back(),
+                    plainMpi_ ? &*plainMpi_ : nullptr);
     try {
       measure();
     } catch (const CallFailure& failure) {
@@ -59,6 +64,7 @@ class MpiRun {
       if (failure.isConsequence() && rank_ != 0) throw SilentExit(ExitStatus::kFailure);
       throw;
     }
+    if (plainMpi_) plainMpi_->close();
     return setup_.report.wrongElements() == 0 ? ExitStatus::kSuccess : ExitStatus::kWrongBits;
   }
 
@@ -99,13 +105,39 @@ class MpiRun {
     info.ranks = ranks_;
     info.hosts = hosts_;
     if (setup_.source->usesSeed()) info.seed = seed_;
-    counts_ = messageCounts(setup_, ranks_);
-    const PoolGeometry geometry(counts_.back(), elementBytes(info.datatype), ranks_);
-    expectMemory(counts_.back(), geometry, {.ranks = ranks_, .processes = ranksOfHost_});
+    if (options_.linkBytesPerSecond != 0) {
+      throw UsageError("--link emulates links of --transport local only");
+    }
+    collective_ = makeCollective(options_.collective, info.datatype, ranks_);
+    counts_ = messageCounts(setup_, *collective_);
+    const PoolGeometry geometry(mostSendElements(*collective_, counts_.back()),
+                                elementBytes(info.datatype), ranks_);
+    expectMemory(counts_.back(), geometry, *collective_, {.processes = ranksOfHost_});
     if (rank_ == 0) reporter_.emplace(setup_.report, streams_);
     // The other ranks of this host do the same with the other cores.
     pools_.emplace(*setup_.source, seed_, ranks_, geometry, 1);
-    runner_.emplace(communicators_, *pools_, setup_.plan, counts_.back());
+  }
+
+  /// MPI's own collective is measured beside the library's where every rank can call it.
+  void openPlainMpi() {
+    std::string reason;
+    try {
+      plainMpi_.emplace();
+      reason = plainMpi_->refusal(*collective_, counts_.back());
+    } catch (const Failure& failure) {
+      reason = failure.what();
+    }
+    const std::vector<std::uint8_t> has =
+        communicators_.control.gather(static_cast<std::uint8_t>(reason.empty() ? 1 : 0));
+    const auto first = std::find(has.begin(), has.end(), 0);
+    if (first == has.end()) {
+      plainMpi_->open();
+      setup_.report.info.plainMpi = plainMpi_->libraryVersion();
+      return;
+    }
+    plainMpi_.reset();
+    setup_.report.info.noPlainMpi =
+        reason.empty() ? "rank " + std::to_string(first - has.begin()) + " cannot" : reason;
   }
 
   /// Runs `step` on all ranks. If it fails somewhere, it fails everywhere.
@@ -172,8 +204,10 @@ class MpiRun {
   int ranksOfHost_ = 1;
   std::uint64_t seed_ = 0;
   RunSetup setup_;
+  std::unique_ptr<Collective> collective_;
   std::vector<std::uint64_t> counts_;
   std::optional<DataPools> pools_;
+  std::optional<PlainMpi> plainMpi_;
   std::optional<RankRunner> runner_;
   std::optional<Reporter> reporter_;
 };

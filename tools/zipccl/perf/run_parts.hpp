@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/collective.hpp"
 #include "perf/data_pools.hpp"
 #include "perf/data_source.hpp"
 #include "perf/measurement.hpp"
@@ -31,18 +32,23 @@ struct RunSetup {
 /// Throws UsageError or Failure.
 [[nodiscard]] RunSetup prepare(const Options& options, const std::vector<std::string>& arguments);
 
-/// The elements that a rank sends, for each size.
-[[nodiscard]] std::vector<std::uint64_t> messageCounts(const RunSetup& setup, int ranks);
+/// The collective's count for each size.
+[[nodiscard]] std::vector<std::uint64_t> messageCounts(const RunSetup& setup,
+                                                       const Collective& collective);
+
+/// The most elements that a rank sends or receives in a call.
+[[nodiscard]] std::uint64_t mostSendElements(const Collective& collective, std::uint64_t count);
+[[nodiscard]] std::uint64_t mostReceiveElements(const Collective& collective, std::uint64_t count);
 
 /// Who shares the memory of this machine.
 struct MachineShare {
-  int ranks = 1;  ///< of the whole run, on other machines too
   int processes = 1;
   int ranksOfProcess = 1;
 };
 
 /// Throws Failure when the buffers would not fit into this machine's memory.
-void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry, const MachineShare& share);
+void expectMemory(std::uint64_t mostCount, const PoolGeometry& geometry,
+                  const Collective& collective, const MachineShare& share);
 
 /// Writes the table as the run goes on, and the JSON file at its end.
 class Reporter {
