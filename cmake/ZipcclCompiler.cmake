@@ -20,6 +20,8 @@ add_library(zipccl_build_options INTERFACE)
 target_compile_options(
   zipccl_build_options
   INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
+            # As g++ understands -Wconversion.
+            $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion>
             # nvcc's own output breaks -Wpedantic, and -Wconversion flags the CUDA headers' inline code.
             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 
@@ -48,11 +50,22 @@ if(ZIPCCL_SANITIZE)
   target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
 endif()
 
-# For tests: what costs most in the code of GoogleTest, and what the address
-# sanitizer mostly sees as well, is left out. The checks of arithmetic stay, for the inline functions that a test calls.
+# For tests: what costs most in the code of GoogleTest, and what the address sanitizer mostly sees as well, is left
+# out. The checks of arithmetic stay, for the inline functions that a test calls. Without optimisation, sanitized
+# tests compile in half the time.
 set(ZIPCCL_TEST_COMPILE_OPTIONS "")
+if(ZIPCCL_SANITIZE)
+  list(APPEND ZIPCCL_TEST_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:C,CXX>:-O0>")
+endif()
 if(ZIPCCL_SANITIZE MATCHES "undefined")
-  set(ZIPCCL_TEST_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=null,object-size,vptr>")
+  list(APPEND ZIPCCL_TEST_COMPILE_OPTIONS
+       "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=null,object-size,vptr>")
+endif()
+
+# For what sweeps run through: sanitized code without optimisation would take minutes, and compiles hardly faster.
+set(ZIPCCL_SWEPT_COMPILE_OPTIONS "")
+if(ZIPCCL_SANITIZE)
+  set(ZIPCCL_SWEPT_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:C,CXX>:-O2>")
 endif()
 
 # For floors alone: nobody asks which lines of a test run.

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what is missing, builds everything and runs every test. Arguments go to ctest:
-# `scripts/test.sh -L codec`. Status 0 when all passed, 1 when not, 2 when packages are missing.
+# `scripts/test.sh -L codec`. Tests do not see settings of ZipCCL (ZIPCCL_...) that are in the environment. Status 0
+# when all passed, 1 when not, 2 when packages are missing.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,4 +13,5 @@ cd "$(dirname "$0")/.."
 require $packagesToTest
 configure
 build
+clearSettings
 ctest --test-dir "$buildFolder" --output-on-failure --no-tests=error --parallel "$jobs" "$@" || exit 1

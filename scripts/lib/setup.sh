@@ -7,6 +7,7 @@
 #   step TITLE COMMAND  runs a command, shows that it moves, and its output only when it fails
 #   configure           configures the tree that the scripts share, build/ci
 #   build TARGET...     builds targets of it (all of it without one)
+#   clearSettings       forgets the caller's settings of ZipCCL, which change what tests see
 
 # Debian packages, and for each the command that shows it is there; "-" where only the package tells.
 packagesToBuild="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=- nlohmann-json3-dev=-"
@@ -101,4 +102,14 @@ configure() {
 
 build() { # target...
   step "Building ${*:-everything}" cmake --build "$buildFolder" --parallel "$jobs" ${1:+--target "$@"}
+}
+
+clearSettings() {
+  local name
+  for name in "${!ZIPCCL_@}"; do
+    case $name in
+      ZIPCCL_TEST_*) ;; # meant for tests
+      *) unset "$name" ;;
+    esac
+  done
 }

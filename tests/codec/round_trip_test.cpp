@@ -16,10 +16,13 @@
 #include "codec/layout.hpp"
 #include "codec/tile_window.hpp"
 #include "support/guarded_buffer.hpp"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 
 namespace zipccl::codec::testing {
 namespace {
+
+using zipccl::testing::sweepStep;
 
 class RoundTrip : public zipccl::testing::SeededTest {
  protected:
@@ -82,7 +85,7 @@ TEST_F(RoundTrip, AllPatternsOfUpperHalves) {
 TEST_F(RoundTrip, EveryCountUpToThreeTilesAndOne) {
   for (const Format& format : kFormats) {
     const Bytes elements = mixedElements(format, 3 * kTileElements + 1);
-    for (std::uint64_t count = 0; count <= 3 * kTileElements + 1; ++count) {
+    for (std::uint64_t count = 0; count <= 3 * kTileElements + 1; count += sweepStep(random_, 6)) {
       SCOPED_TRACE(::testing::Message() << format << " count " << count);
       roundTrip(specOf(format, count),
                 std::span(elements).first(count * elementBytes(format.datatype)));
@@ -97,7 +100,7 @@ TEST_F(RoundTrip, EveryAlignment) {
     FrameSpec spec = specOf(format, 9 * kTileElements + 5);
     spec.checksum = true;
     for (std::size_t i = 0; i < 16; ++i) {
-      for (std::size_t j = 0; j < 16; ++j) {
+      for (std::size_t j = 0; j < 16; j += sweepStep(random_, 4)) {
         const Misalignment misalignment = {i, j, (i + 5 * j) % 16};
         SCOPED_TRACE(::testing::Message()
                      << format << " source " << misalignment.source << " frame "
@@ -186,8 +189,8 @@ TEST_F(RoundTrip, SpecialWordsInEveryLaneAndSlot) {
   // One escape in a tile of ones, at each place of the tile: the order of escapes and of lanes.
   for (const Format& format : kFormats) {
     Words words(kTileElements, 0x3F800000U);
-    for (std::uint32_t n = 0; n < kTileElements; ++n) {
-      words[n] = 0xFF810001U + n;
+    for (std::uint64_t n = 0; n < kTileElements; n += sweepStep(random_, 4)) {
+      words[n] = 0xFF810001U + static_cast<std::uint32_t>(n);
       const EncodeResult result =
           roundTrip(specOf(format, words.size()), elementsOf(format.datatype, words));
       EXPECT_EQ(result.escapes, 1U);

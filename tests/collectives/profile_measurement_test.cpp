@@ -231,10 +231,13 @@ class BrokenCodec final : public ForwardingCodec {
 
 TEST(ProfileMeasurement, ABrokenCodecIsAnErrorOnAllRanks) {
   using Fault = BrokenCodec::Fault;
-  for (const auto& [fault, words] :
-       std::vector<std::pair<Fault, std::string>>{{Fault::kHeader, "cannot read the frame"},
-                                                  {Fault::kSeal, "did not seal the frame"},
-                                                  {Fault::kContent, "cannot read the frame"}}) {
+  struct Case {
+    Fault fault;
+    const char* words;
+  };
+  for (const Case& broken : {Case{Fault::kHeader, "cannot read the frame"},
+                             {Fault::kSeal, "did not seal the frame"},
+                             {Fault::kContent, "cannot read the frame"}}) {
     transport::LocalWorld world(kRanks);
     const RankErrors errors = runRanks(kRanks, [&](int rank) {
       const std::unique_ptr<transport::Transport> transport = world.transport(rank);
@@ -242,14 +245,14 @@ TEST(ProfileMeasurement, ABrokenCodecIsAnErrorOnAllRanks) {
         ForwardingCodec codec;
         static_cast<void>(measureProfile(*transport, codec, 256 * kMiB));
       } else {
-        BrokenCodec codec(fault);
+        BrokenCodec codec(broken.fault);
         static_cast<void>(measureProfile(*transport, codec, 256 * kMiB));
       }
     });
-    ASSERT_TRUE(errors[1]) << words;
+    ASSERT_TRUE(errors[1]) << broken.words;
     EXPECT_EQ(errors[1]->code(), ErrorCode::kInternalError);
-    EXPECT_NE(errors[1]->message().find(words), std::string::npos) << errors[1]->message();
-    ASSERT_TRUE(errors[0]) << words;
+    EXPECT_NE(errors[1]->message().find(broken.words), std::string::npos) << errors[1]->message();
+    ASSERT_TRUE(errors[0]) << broken.words;
     EXPECT_EQ(errors[0]->code(), ErrorCode::kRemoteError) << errors[0]->message();
   }
 }

@@ -8,14 +8,11 @@
 #include <cstdint>
 
 #include "collectives/communicator.hpp"
+#include "support/sanitized.hpp"
 
 namespace zipccl::collectives::testing {
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsThreadSanitized = true;
-#else
-inline constexpr bool kIsThreadSanitized = false;
-#endif
+using zipccl::testing::kIsThreadSanitized;
 
 /// The given strategy, 256 MB of scratch, and a time limit that turns a hang into a failure.
 [[nodiscard]] inline CommunicatorSettings testSettings(

@@ -79,23 +79,26 @@ void expectFailure(const RankErrors& errors, const std::vector<int>& involved, E
 }
 
 TEST(LocalTransport, NamesBothSizesOnBothRanksWhenTheyDiffer) {
-  for (const auto& [sentBytes, expectedBytes] :
-       std::vector<std::array<std::size_t, 2>>{{100, 96}, {96, 100}, {0, 7}, {7, 0}}) {
+  struct Sizes {
+    std::size_t sent;
+    std::size_t expected;
+  };
+  for (const Sizes& bytes : {Sizes{100, 96}, {96, 100}, {0, 7}, {7, 0}}) {
     LocalWorld world(4, {.timeout = 30s});
     const RankErrors errors = runRanks(world, [&](Transport& transport) {
       std::vector<std::byte> buffer(100);
       if (transport.rank() == 1) {
-        const SendMessage send{.peer = 2, .data = buffer.data(), .bytes = sentBytes};
+        const SendMessage send{.peer = 2, .data = buffer.data(), .bytes = bytes.sent};
         transport.exchange({&send, 1}, {});
       } else if (transport.rank() == 2) {
-        const ReceiveMessage receive{.peer = 1, .data = buffer.data(), .bytes = expectedBytes};
+        const ReceiveMessage receive{.peer = 1, .data = buffer.data(), .bytes = bytes.expected};
         transport.exchange({}, {&receive, 1});
       }
       transport.barrier();
     });
     expectFailure(errors, {1, 2}, ErrorCode::kInvalidUsage,
-                  {"rank 1 sends " + std::to_string(sentBytes), "to rank 2",
-                   "expects " + std::to_string(expectedBytes)});
+                  {"rank 1 sends " + std::to_string(bytes.sent), "to rank 2",
+                   "expects " + std::to_string(bytes.expected)});
   }
 }
 

@@ -101,13 +101,13 @@ TEST(MpiTransport, MessagesBeyondTwoGigabytes) {
   ASSERT_EQ(transport.rankCount(), 2);
   const std::size_t bytes = (std::size_t{1} << 31) + 4099;
   const int other = 1 - transport.rank();
-  const auto fill = [bytes](std::vector<std::byte>& buffer, int rank) {
+  const auto fill = [&](std::vector<std::byte>& buffer, int rank) {
     for (std::size_t at = 0; at < bytes; at += 4096) {
       buffer[at] = static_cast<std::byte>(at / 4096 * 7 + static_cast<std::size_t>(rank));
     }
     buffer[bytes - 1] = std::byte{0x77};
   };
-  const auto check = [bytes](const std::byte* buffer, int rank) {
+  const auto check = [&](const std::byte* buffer, int rank) {
     std::size_t wrongCount = buffer[bytes - 1] == std::byte{0x77} ? 0 : 1;
     for (std::size_t at = 0; at < bytes - 1; at += 4096) {
       const auto expected = static_cast<std::byte>(at / 4096 * 7 + static_cast<std::size_t>(rank));

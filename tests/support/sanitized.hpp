@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether this is a build with a sanitizer, in which sweeps take several times as long: those that
+// would take a minute then visit a fresh random part of their places instead of all.
+
+#pragma once
+
+#include <cstdint>
+
+#include "base/random.hpp"
+
+namespace zipccl::testing {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsThreadSanitized = true;
+#else
+inline constexpr bool kIsThreadSanitized = false;
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+/// The distance to the next place of a sweep over all: 1, or with a sanitizer on average `skip`.
+[[nodiscard]] inline std::uint64_t sweepStep(Random& random, std::uint64_t skip) {
+  return kIsSanitized ? 1 + random.below(2 * skip - 1) : 1;
+}
+
+}  // namespace zipccl::testing
