@@ -50,6 +50,12 @@ if(ZIPCCL_SANITIZE)
   target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
 endif()
 
+# For shared libraries that must name all they need. Clang leaves its sanitizers' runtime to the program.
+set(ZIPCCL_COMPLETE_LINK_OPTIONS LINKER:--no-undefined)
+if(ZIPCCL_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(ZIPCCL_COMPLETE_LINK_OPTIONS "")
+endif()
+
 # For tests: what costs most in the code of GoogleTest, and what the address sanitizer mostly sees as well, is left
 # out. The checks of arithmetic stay, for the inline functions that a test calls. Without optimisation, sanitized
 # tests compile in half the time.

@@ -190,6 +190,14 @@ void enqueueWork(fakeStream_t stream, WorkMaker make) {
 
 }  // namespace zipccl::testing
 
+namespace {
+std::mutex injectedMutex;
+std::map<void*, int>& injectedErrors() {
+  static auto& errors = *new std::map<void*, int>();
+  return errors;
+}
+}  // namespace
+
 extern "C" {
 
 void fakeSetDevice(int device) { currentDevice = device; }
@@ -338,14 +346,6 @@ void fakeNcclSetTimeLimitMs(int milliseconds) { timeLimitMs() = milliseconds; }
 int fakeNcclTimeLimitMs() { return timeLimitMs(); }
 void fakeNcclSetProgressDelayMs(int milliseconds) { progressDelayMs = milliseconds; }
 int fakeNcclProgressDelayMs() { return progressDelayMs; }
-
-namespace {
-std::mutex injectedMutex;
-std::map<void*, int>& injectedErrors() {
-  static auto& errors = *new std::map<void*, int>();
-  return errors;
-}
-}  // namespace
 
 void fakeNcclSetAsyncError(void* comm, int result) {
   const std::lock_guard lock(injectedMutex);
