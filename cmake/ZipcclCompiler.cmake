@@ -48,12 +48,15 @@ if(ZIPCCL_SANITIZE)
   set(sanitizeFlags -fsanitize=${ZIPCCL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_options(zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizeFlags}>")
   target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
-endif()
-
-# For shared libraries that must name all they need. Clang leaves its sanitizers' runtime to the program.
-set(ZIPCCL_COMPLETE_LINK_OPTIONS LINKER:--no-undefined)
-if(ZIPCCL_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set(ZIPCCL_COMPLETE_LINK_OPTIONS "")
+  # One runtime for the program and what it loads, as with g++. libFuzzer brings its own way.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT ZIPCCL_SANITIZE MATCHES "fuzzer")
+    execute_process(
+      COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libclang_rt.asan-x86_64.so
+      OUTPUT_VARIABLE sanitizerRuntime
+      OUTPUT_STRIP_TRAILING_WHITESPACE)
+    cmake_path(GET sanitizerRuntime PARENT_PATH runtimeFolder)
+    target_link_options(zipccl_build_options INTERFACE -shared-libsan "LINKER:-rpath,${runtimeFolder}")
+  endif()
 endif()
 
 # For tests: what costs most in the code of GoogleTest, and what the address sanitizer mostly sees as well, is left
