@@ -46,6 +46,10 @@ target_compile_definitions(zipccl_build_options INTERFACE $<$<CONFIG:Debug>:_GLI
 
 if(ZIPCCL_SANITIZE)
   set(sanitizeFlags -fsanitize=${ZIPCCL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # NCCL's functions are called by types of our own that have the same binary interface, and MPI's too.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    list(APPEND sanitizeFlags -fno-sanitize=function)
+  endif()
   target_compile_options(zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizeFlags}>")
   target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
   # One runtime for the program and what it loads, as with g++. libFuzzer brings its own way.
