@@ -90,9 +90,8 @@ void CommTable::release(Attachment* attachment, Detach detach) noexcept {
   attachment->comm_.store(tombstone(), std::memory_order_release);
 }
 
-void CommTable::close(Attachment* attachment, Detach detach) noexcept {
+void CommTable::close(Attachment* attachment) noexcept {
   attachment->users_.fetch_or(Attachment::kClosed, std::memory_order_acq_rel);
-  release(attachment, detach);
 }
 
 }  // namespace zipccl::preload

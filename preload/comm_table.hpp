@@ -52,9 +52,9 @@ class CommTable {
 
   void release(Attachment* attachment, Detach detach) noexcept;
 
-  /// Takes the entry, which the caller has acquired, out of the table, and releases it. `detach` is
-  /// called by whoever is the last to release it: before this returns if nobody else has it.
-  void close(Attachment* attachment, Detach detach) noexcept;
+  /// Takes the entry, which the caller has acquired, out of the table: acquire() does not find it
+  /// any more. `detach` is called by whoever is the last to release it.
+  static void close(Attachment* attachment) noexcept;
 
  private:
   static constexpr unsigned kBucketBits = 7;

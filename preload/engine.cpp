@@ -139,8 +139,8 @@ void Attached::release() noexcept {
   if (attachment_ != nullptr) communicators.release(take(), detach);
 }
 
-void Attached::close() noexcept {
-  if (attachment_ != nullptr) communicators.close(take(), detach);
+void Attached::close() const noexcept {
+  if (attachment_ != nullptr) CommTable::close(attachment_);
 }
 
 void releaseAttachment(Attachment* attachment) noexcept {

@@ -46,12 +46,14 @@ class Attached {
     return taken;
   }
 
-  /// Ends the entry: the engine is detached as soon as nobody uses it.
-  void close() noexcept;
+  /// Ends the entry, if there is one: nobody finds it any more, and the engine is detached when the
+  /// last who uses it, this object among them, has gone.
+  void close() const noexcept;
 
- private:
+  /// As the destructor, now.
   void release() noexcept;
 
+ private:
   Attachment* attachment_;
 };
 

@@ -47,15 +47,28 @@ int init(void** comms, int count, Function* RealNccl::*member, Arguments... argu
   return afterInit(*real, comms, count, pass(real->*member, arguments...));
 }
 
-/// Takes a communicator out of the table before it ends; aborts what the engine does on it if
-/// asked to.
-void leave(const RealNccl& real, void* comm, bool mustAbort) noexcept {
-  if (!isOn(real) || comm == nullptr) return;
+/// Finalize and Destroy: the engine goes first.
+int endComm(const RealNccl& real, void* comm, int (*function)(void*)) noexcept {
+  if (!isOn(real)) return pass(function, comm);
   const Inside inside;
   Attached attached(comm);
-  if (!attached) return;
-  if (mustAbort) Attached::engine().abort(attached.get());
   attached.close();
+  attached.release();
+  return pass(function, comm);
+}
+
+/// Abort and Revoke, by any thread at any time: what the engine waits for on the communicator ends
+/// first; the engine itself goes afterwards, since what it would wait for then may end by the real
+/// call alone, or when the last thread inside a call on the communicator has left it.
+template <class... Arguments>
+int abortComm(const RealNccl& real, int (*function)(void*, Arguments...), void* comm,
+              Arguments... arguments) noexcept {
+  if (!isOn(real)) return pass(function, comm, arguments...);
+  const Inside inside;
+  const Attached attached(comm);
+  if (attached) Attached::engine().abort(attached.get());
+  attached.close();
+  return pass(function, comm, arguments...);
 }
 
 }  // namespace
@@ -262,29 +275,25 @@ ZIPCCL_HOOK int ncclCommGrow(void* comm, int nRanks, const void* uniqueId, int r
 ZIPCCL_HOOK int ncclCommFinalize(void* comm) {
   const RealNccl* const real = realNccl();
   if (real == nullptr) return kSystemError;
-  leave(*real, comm, false);
-  return pass(real->commFinalize, comm);
+  return endComm(*real, comm, real->commFinalize);
 }
 
 ZIPCCL_HOOK int ncclCommDestroy(void* comm) {
   const RealNccl* const real = realNccl();
   if (real == nullptr) return kSystemError;
-  leave(*real, comm, false);
-  return pass(real->api.commDestroy, comm);
+  return endComm(*real, comm, real->api.commDestroy);
 }
 
 ZIPCCL_HOOK int ncclCommAbort(void* comm) {
   const RealNccl* const real = realNccl();
   if (real == nullptr) return kSystemError;
-  leave(*real, comm, true);
-  return pass(real->api.commAbort, comm);
+  return abortComm(*real, real->api.commAbort, comm);
 }
 
 ZIPCCL_HOOK int ncclCommRevoke(void* comm, int revokeFlags) {
   const RealNccl* const real = realNccl();
   if (real == nullptr) return kSystemError;
-  leave(*real, comm, true);
-  return pass(real->commRevoke, comm, revokeFlags);
+  return abortComm(*real, real->commRevoke, comm, revokeFlags);
 }
 
 ZIPCCL_HOOK int ncclCommGetAsyncError(void* comm, int* asyncError) {

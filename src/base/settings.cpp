@@ -322,6 +322,16 @@ constexpr std::array kSpecs = {
     },
 };
 
+/// What the interposer reads by itself, since it cannot depend on this library: known here, so that
+/// who sets it is not told that nobody does.
+constexpr std::array<std::string_view, 2> kNamesOfTheInterposer = {"ZIPCCL_NCCL_LIB",
+                                                                   "ZIPCCL_REPORT"};
+
+bool isOfTheInterposer(std::string_view name) {
+  return std::find(kNamesOfTheInterposer.begin(), kNamesOfTheInterposer.end(), name) !=
+         kNamesOfTheInterposer.end();
+}
+
 /// The known name nearest to `name`, if it is near enough to be what was meant.
 std::string_view nearestName(std::string_view name) {
   std::string_view nearest;
@@ -442,7 +452,7 @@ ParsedSettings parseSettings(const std::map<std::string, std::string>& variables
     const auto* const spec = std::find_if(kSpecs.begin(), kSpecs.end(),
                                           [&](const SettingSpec& s) { return s.name == name; });
     if (spec == kSpecs.end()) {
-      if (name.starts_with(kTestPrefix)) continue;
+      if (name.starts_with(kTestPrefix) || isOfTheInterposer(name)) continue;
       const std::string_view nearest = nearestName(name);
       parsed.problems.push_back(concat(name, " is not a setting of ZipCCL and is ignored",
                                        nearest.empty() ? "" : "; did you mean ", nearest,

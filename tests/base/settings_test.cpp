@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -165,6 +166,8 @@ TEST(Settings, EmptyIsUnsetAndForeignIsIgnored) {
   const ParsedSettings parsed = parseSettings({{"ZIPCCL_STRATEGY", ""},
                                                {"ZIPCCL_DISABLE", ""},
                                                {"ZIPCCL_TEST_SOMETHING", "1"},
+                                               {"ZIPCCL_NCCL_LIB", "/opt/libnccl.so.2"},
+                                               {"ZIPCCL_REPORT", "/tmp/report"},
                                                {"NCCL_DEBUG", "nonsense"},
                                                {"PATH", "/bin"}});
   EXPECT_TRUE(parsed.problems.empty());
@@ -183,10 +186,29 @@ TEST(Settings, UnknownNamesAreReportedWithWhatWasMeant) {
 
 /// A setting that nothing reads is worse than none: who sets it believes in it.
 TEST(Settings, WhatDoesNothingYetIsUnknown) {
-  for (const char* const name :
-       {"ZIPCCL_TUNE_FILE", "ZIPCCL_NCCL_LIB", "ZIPCCL_VERIFY", "ZIPCCL_STATS"}) {
+  for (const char* const name : {"ZIPCCL_TUNE_FILE", "ZIPCCL_VERIFY", "ZIPCCL_STATS"}) {
     EXPECT_EQ(parseSettings({{name, "1"}}).problems.size(), 1u) << name;
   }
+}
+
+/// docs/settings.md has one row for each variable, with the words of the table.
+TEST(Settings, TheDocumentSaysTheSame) {
+  std::ifstream file(ZIPCCL_SETTINGS_DOCUMENT);
+  ASSERT_TRUE(file.is_open());
+  std::vector<std::string> rows;
+  // Up to the settings that this library does not read.
+  for (std::string line; std::getline(file, line) && !line.starts_with("## ");) {
+    if (line.starts_with("| `ZIPCCL_")) rows.push_back(line);
+  }
+  std::vector<std::string> expected;
+  for (const SettingSpec& spec : settingSpecs()) {
+    std::string values;
+    // A bar would end the cell.
+    for (const char c : spec.values) values += c == '|' ? std::string(", ") : std::string(1, c);
+    expected.push_back(
+        concat("| `", spec.name, "` | ", values, " | ", spec.defaultValue, " | ", spec.help, " |"));
+  }
+  EXPECT_EQ(rows, expected);
 }
 
 TEST(Settings, OneProblemLeavesTheOthersInForce) {

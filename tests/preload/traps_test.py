@@ -14,6 +14,7 @@ import sys
 parser = argparse.ArgumentParser()
 parser.add_argument("--document", type=pathlib.Path, required=True)
 parser.add_argument("--program", action="append", required=True, help="a test program, then NAME=value for it")
+parser.add_argument("--sequences", required=True, help="the program of random sequences, as --program")
 parser.add_argument("loading", nargs="+", help="the command of loading_test.py")
 ARGUMENTS = parser.parse_args()
 
@@ -47,8 +48,12 @@ def judge(what, wanted, passed, known):
 
 def main():
     names = read_table(ARGUMENTS.document)
-    inside = {name for name in names if "." in name}
+    inside = {name for name in names if "." in name and not name.startswith("Sequences.")}
     faults = []
+    command, *environment = ARGUMENTS.sequences.split(",")
+    said = run([command, "--gtest_color=no"], environment)
+    if "[       OK ] Sequences." not in said or not any(name.startswith("Sequences.") for name in names):
+        faults.append("Sequences did not pass, or are in no row of the table")
     for program in ARGUMENTS.program:
         command, *environment = program.split(",")
         said = run([command, "--gtest_color=no"], environment)
@@ -58,7 +63,7 @@ def main():
     said = run([sys.executable, "-B", *ARGUMENTS.loading, "-v"])
     known = set(re.findall(r"^(test_\w+) ", said, re.MULTILINE))
     passed = set(re.findall(r"^(test_\w+) .*\.\.\. ok$", said, re.MULTILINE))
-    faults += judge("loading_test.py", names - inside, passed, known)
+    faults += judge("loading_test.py", {name for name in names if name.startswith("test_")}, passed, known)
     if faults:
         print(said)
     print("\n".join(faults))

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "perf/command.hpp"
+#include "run/command.hpp"
 
 namespace zipccl::tools {
 namespace {
@@ -59,13 +60,17 @@ ExitStatus run(const std::vector<std::string>& arguments, const perf::Streams& s
   app.set_help_flag("-h,--help", "Prints this help");
   app.require_subcommand(1);
   perf::Command perfCommand(app);
+  launch::Commands runCommands(app);
 
   try {
     // CLI11 wants them without the program's name, last first.
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    std::vector<std::string> own = arguments;
+    runCommands.takeCommand(own);
+    std::vector<std::string> reversed(own.rbegin(), own.rend());
     if (!reversed.empty()) reversed.pop_back();
     app.parse(reversed);
     if (perfCommand.isChosen()) return perfCommand.run(arguments, streams);
+    if (runCommands.isChosen()) return runCommands.run(streams);
     return endUsage(app, "nothing to do", streams.error);
   } catch (const CLI::Success& answer) {
     if (isFirstProcess()) static_cast<void>(app.exit(answer, streams.out, streams.error));
