@@ -50,9 +50,14 @@ bool isGather(CollectiveKind collective) noexcept {
 }
 
 /// A collective in which every rank reaches every other; those that only use a part of the links
-/// are predicted as if they used all.
-double transferUs(CollectiveKind collective, const Profile& profile, std::uint64_t bytes) noexcept {
+/// are predicted as if they used all. A message between two ranks loads a link as an exchange does
+/// that sends as many bytes to all of them together.
+double transferUs(CollectiveKind collective, const Profile& profile, int rankCount,
+                  std::uint64_t bytes) noexcept {
   if (isGather(collective)) return linkUs(profile.allGather, bytes);
+  if (collective == CollectiveKind::kSendRecv && rankCount > 2) {
+    return linkUs(exchangeOf(profile), bytes / static_cast<std::uint64_t>(rankCount - 1));
+  }
   const double exchangeUs = linkUs(exchangeOf(profile), bytes);
   if (collective != CollectiveKind::kAllReduce) return exchangeUs;
   return exchangeUs + linkUs(profile.allGather, bytes);
@@ -87,7 +92,7 @@ ChunkCost costOf(const CallFacts& call, const Profile& profile, FrameLayout layo
   const std::uint64_t wireBytes =
       staticBoundBytes(call.geometry, layout, statistics, chunkElements);
   return {work.encodes * encodeUs + work.decodes * decodeUs,
-          transferUs(call.collective, profile, wireBytes)};
+          transferUs(call.collective, profile, call.rankCount, wireBytes)};
 }
 
 }  // namespace
@@ -109,7 +114,8 @@ double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept {
 }
 
 double nativeUs(const CallFacts& call, const Profile& profile) noexcept {
-  return transferUs(call.collective, profile, call.elementCount * call.geometry.elementBytes);
+  return transferUs(call.collective, profile, call.rankCount,
+                    call.elementCount * call.geometry.elementBytes);
 }
 
 double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& plan,

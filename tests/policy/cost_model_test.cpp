@@ -103,6 +103,20 @@ TEST(StagedUs, HidesTheShorterOfCodecAndLinkBehindTheOther) {
   }
 }
 
+/// A message to one rank is no exchange with all: taken for one, its native time would be several
+/// times too long, and compression would look better than it is.
+TEST(NativeUs, CountsAMessageBetweenTwoRanksOnce) {
+  Profile profile = slowLink();
+  profile.exchange = affineLink(50, 0.1);
+  CallFacts call = bfloat16Call(3 << 20, 4);
+  call.collective = CollectiveKind::kAlltoAll;
+  const double exchangeUs = nativeUs(call, profile);
+  call.collective = CollectiveKind::kSendRecv;
+  EXPECT_NEAR(nativeUs(call, profile) - 50, (exchangeUs - 50) / 3, 1e-6 * exchangeUs);
+  call.rankCount = 2;
+  EXPECT_DOUBLE_EQ(nativeUs(call, profile), exchangeUs);
+}
+
 TEST(StagedUs, OverlapsTheChunksOfAnExchangeWithinThePairs) {
   CallFacts call = bfloat16Call(4 << 20, 4);
   call.collective = CollectiveKind::kAlltoAll;
