@@ -61,7 +61,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export ZIPCCL_PLUGIN_DIR=$PWD/$buildFolder/lib
 mpirun=(mpirun -n 4)
-measure late "${mpirun[@]}" "$buildFolder/bench/late_rank_bench" -n 25
+measure late "${mpirun[@]}" "$buildFolder/bench/late_rank_bench" -n 25 --late-ms 1000
 
 # MPI's own collectives beside the library's native ones.
 for collective in all_gather all_reduce alltoall reduce_scatter; do
