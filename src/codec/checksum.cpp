@@ -24,19 +24,23 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-std::uint64_t contentChecksum(Datatype datatype, std::span<const std::byte> elements) noexcept {
-  const std::uint64_t elementCount = elements.size() / bytesPerElement(datatype);
+std::uint64_t checksumOfKind(Datatype datatype, std::uint64_t elementCount) noexcept {
+  return mix(elementCount | std::uint64_t{static_cast<std::uint8_t>(datatype)} << kDatatypeShift);
+}
+
+std::uint64_t checksumOfPart(std::span<const std::byte> elements,
+                             std::uint64_t firstByte) noexcept {
   const std::uint64_t wholeWords = elements.size() / 8;
-  std::uint64_t sum =
-      mix(elementCount | std::uint64_t{static_cast<std::uint8_t>(datatype)} << kDatatypeShift);
+  std::uint64_t index = firstByte / 8;
+  std::uint64_t sum = 0;
   for (std::uint64_t i = 0; i < wholeWords; ++i) {
-    sum += mix(loadWord<std::uint64_t>(elements.data() + 8 * i) + (i + 1) * kIndexFactor);
+    sum += mix(loadWord<std::uint64_t>(elements.data() + 8 * i) + ++index * kIndexFactor);
   }
   const std::span<const std::byte> rest = elements.subspan(8 * wholeWords);
   if (!rest.empty()) {
     std::uint64_t word = 0;
     std::memcpy(&word, rest.data(), rest.size());
-    sum += mix(word + (wholeWords + 1) * kIndexFactor);
+    sum += mix(word + (index + 1) * kIndexFactor);
   }
   return sum;
 }

@@ -13,6 +13,7 @@
 
 #include "base/settings.hpp"
 #include "codec/layout.hpp"
+#include "codec/scaled_sum.hpp"
 
 namespace zipccl::codec {
 
@@ -75,6 +76,12 @@ class TileCodec {
   [[nodiscard]] virtual bool decode(TileFormat format, std::uint32_t descriptor,
                                     const TileSource& source,
                                     std::byte* elements) const noexcept = 0;
+
+  /// The arithmetic of scaled_sum.hpp; all implementations give the same bits.
+  virtual void addScaled(const ScaledAddend& addend, const std::byte* elements,
+                         std::span<float> sums) const noexcept = 0;
+  virtual void roundSums(Datatype datatype, std::span<const float> sums,
+                         std::byte* elements) const noexcept = 0;
 
  protected:
   ~TileCodec() = default;

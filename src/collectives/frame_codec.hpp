@@ -28,18 +28,8 @@ struct FrameReport {
   FrameNote note;
 };
 
-/// The two parts of a frame, which may lie apart.
-struct FrameParts {
-  std::span<const std::byte> staticPart;
-  std::span<const std::byte> dynamicPart;
-};
-
-/// What one rank gives to a reduction: a frame, or elements as they are.
-struct Addend {
-  FrameParts frame;                ///< where elements is null
-  codec::FrameSpec spec;           ///< of the frame: pools and layouts may differ from rank to rank
-  const void* elements = nullptr;  ///< any alignment
-};
+using codec::Addend;
+using codec::FrameParts;
 
 /// All pointers are to memory of memoryKind() unless the text says host. Errors of the machine are
 /// thrown; bad bytes are a DecodeStatus.

@@ -53,29 +53,18 @@ class HostCodec final : public FrameCodec {
     *status = codec::decode(expected, frame.staticPart, frame.dynamicPart, output);
   }
 
-  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(Datatype datatype,
-                                                   std::uint64_t elementCount) const override {
-    return elementCount * (sizeof(float) + elementBytes(datatype));
+  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(Datatype, std::uint64_t) const override {
+    return 0;
   }
 
   void decodeReduce(Datatype datatype, std::uint64_t elementCount, std::span<const Addend> addends,
-                    float factor, void* output, std::span<std::byte> workspace,
+                    float factor, void* output, std::span<std::byte>,
                     std::span<codec::DecodeStatus> statuses, transport::StreamHandle) override {
-    auto* const sums = reinterpret_cast<float*>(workspace.data());
-    const std::span<std::byte> decoded =
-        workspace.subspan(elementCount * sizeof(float), elementCount * elementBytes(datatype));
-    ScaledSum sum(datatype, factor, {sums, elementCount});
     std::fill(statuses.begin(), statuses.end(), codec::DecodeStatus::kOk);
-    for (std::size_t i = 0; i < addends.size(); ++i) {
-      const Addend& addend = addends[i];
-      if (addend.elements == nullptr) {
-        statuses[i] =
-            codec::decode(addend.spec, addend.frame.staticPart, addend.frame.dynamicPart, decoded);
-        if (statuses[i] != codec::DecodeStatus::kOk) return;
-      }
-      sum.add(addend.elements != nullptr ? addend.elements : decoded.data());
-    }
-    sum.finish(output);
+    const codec::ReduceResult result = codec::decodeReduce(
+        *codedDatatype(datatype), elementCount, addends, factor,
+        {static_cast<std::byte*>(output), elementCount * elementBytes(datatype)});
+    if (result.status != codec::DecodeStatus::kOk) statuses[result.addend] = result.status;
   }
 
   void reduce(Datatype datatype, const Reduction& reduction, std::span<const void* const> addends,

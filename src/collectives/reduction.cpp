@@ -9,7 +9,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <type_traits>
+
+#include "codec/number.hpp"
+#include "codec/scaled_sum.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -29,59 +33,10 @@ void store(void* to, T value) noexcept {
   std::memcpy(to, &value, sizeof(value));
 }
 
-/// How elements of a floating-point datatype are read, rounded and written.
-struct Bfloat16 {
-  using Bits = std::uint16_t;
-  using Value = float;
-  static Value widen(Bits bits) noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  }
-  static Bits round(Value value) noexcept {
-    if (std::isnan(value)) return 0x7FFF;
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    return static_cast<Bits>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
-  }
-};
-
-struct Float16 {
-  using Bits = std::uint16_t;
-  using Value = float;
-  static Value widen(Bits bits) noexcept {
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-    const std::uint32_t magnitude = bits & 0x7FFFU;
-    if (magnitude >= 0x7C00U) {
-      return std::bit_cast<float>(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
-    }
-    if (magnitude < 0x0400U) {
-      const float value = static_cast<float>(magnitude) * 0x1.0p-24F;
-      return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign);
-    }
-    return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000U));
-  }
-  static Bits round(Value value) noexcept {
-    if (std::isnan(value)) return 0x7FFF;
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const auto sign = static_cast<std::uint32_t>(bits >> 16 & 0x8000U);
-    const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-    if (magnitude >= 0x477FF000U) return static_cast<Bits>(sign | 0x7C00U);
-    if (magnitude < 0x38800000U) {
-      // Adding 1/2 of the smallest subnormal's place puts the rounded fraction into the low bits.
-      const float rounded = std::bit_cast<float>(magnitude) + 0.5F;
-      return static_cast<Bits>(sign | (std::bit_cast<std::uint32_t>(rounded) - 0x3F000000U));
-    }
-    const std::uint32_t odd = magnitude >> 13 & 1U;
-    return static_cast<Bits>(sign | ((magnitude - 0x38000000U + 0xFFFU + odd) >> 13));
-  }
-};
-
-struct Float32 {
-  using Bits = std::uint32_t;
-  using Value = float;
-  static Value widen(Bits bits) noexcept { return std::bit_cast<float>(bits); }
-  static Bits round(Value value) noexcept {
-    return std::isnan(value) ? 0x7FFFFFFFU : std::bit_cast<Bits>(value);
-  }
-};
+// How elements of a floating-point datatype are read, rounded and written.
+using Bfloat16 = codec::Number<codec::Datatype::kBfloat16>;
+using Float16 = codec::Number<codec::Datatype::kFloat16>;
+using Float32 = codec::Number<codec::Datatype::kFloat32>;
 
 struct Float64 {
   using Bits = std::uint64_t;
@@ -96,24 +51,6 @@ template <class Element>
 typename Element::Value scaled(typename Element::Value value,
                                typename Element::Value factor) noexcept {
   return Element::widen(Element::round(value * factor));
-}
-
-template <class Element>
-void addScaled(const std::byte* elements, float factor, std::span<float> sums,
-               bool isFirst) noexcept {
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    float value =
-        Element::widen(load<typename Element::Bits>(elements + i * sizeof(typename Element::Bits)));
-    if (factor != 1.0F) value = scaled<Element>(value, factor);
-    sums[i] = isFirst ? value : sums[i] + value;
-  }
-}
-
-template <class Element>
-void roundAll(std::span<const float> sums, std::byte* output) noexcept {
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    store(output + i * sizeof(typename Element::Bits), Element::round(sums[i]));
-  }
 }
 
 template <class Element>
@@ -260,32 +197,14 @@ float factorOf(const Reduction& reduction, Datatype datatype, int rankCount) noe
   return factorAs<Float32>(reduction, ranks);
 }
 
-void ScaledSum::add(const void* elements) noexcept {
-  const auto* from = static_cast<const std::byte*>(elements);
-  if (datatype_ == Datatype::kBfloat16) {
-    addScaled<Bfloat16>(from, factor_, sums_, isFirst_);
-  } else if (datatype_ == Datatype::kFloat16) {
-    addScaled<Float16>(from, factor_, sums_, isFirst_);
-  } else {
-    addScaled<Float32>(from, factor_, sums_, isFirst_);
-  }
-  isFirst_ = false;
-}
-
-void ScaledSum::finish(void* output) const noexcept {
-  auto* const to = static_cast<std::byte*>(output);
-  if (datatype_ == Datatype::kBfloat16) {
-    roundAll<Bfloat16>(sums_, to);
-  } else if (datatype_ == Datatype::kFloat16) {
-    roundAll<Float16>(sums_, to);
-  } else {
-    roundAll<Float32>(sums_, to);
-  }
-}
-
 void reduceElements(Datatype datatype, const Reduction& reduction,
                     std::span<const void* const> addends, std::uint64_t elementCount,
                     void* output) noexcept {
+  const std::optional<codec::Datatype> coded = codedDatatype(datatype);
+  if (coded && isScaledSum(reduction)) {
+    const float factor = factorOf(reduction, datatype, static_cast<int>(addends.size()));
+    return codec::addUp(*coded, factor, addends, elementCount, output);
+  }
   switch (datatype) {
     case Datatype::kInt8:
       return reduceInteger<std::int8_t>(reduction, addends, elementCount, output);

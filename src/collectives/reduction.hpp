@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arithmetic of reductions, in one place: what is added in which order and where it is rounded.
-// The kernels of the gpu floor do the same steps (gpu/decode_reduce.cu).
+// Sum, Avg and PreMulSum of datatypes that have frames are the codec's scaled sums
+// (codec/scaled_sum.hpp), and the kernels of the gpu floor do the same steps
+// (gpu/decode_reduce.cu).
 //
 // Sum, Avg and PreMulSum of floating-point elements: each addend is multiplied by the factor and
 // rounded to the datatype, unless the factor is 1; addends are added in fp32 (fp64 elements: in
@@ -54,26 +56,6 @@ struct Reduction {
 /// The factor of a scaled sum of 16-bit or 32-bit floating-point elements over `rankCount` ranks: a
 /// number of the datatype.
 [[nodiscard]] float factorOf(const Reduction& reduction, Datatype datatype, int rankCount) noexcept;
-
-/// A scaled sum in the making: fp32 sums of elements of bf16, fp16 or fp32.
-class ScaledSum {
- public:
-  /// `sums` has room for the elements and must stay.
-  ScaledSum(Datatype datatype, float factor, std::span<float> sums) noexcept
-      : datatype_(datatype), factor_(factor), sums_(sums) {}
-
-  /// Adds an element to each sum. The first call sets them. No alignment is needed.
-  void add(const void* elements) noexcept;
-
-  /// Rounds the sums into `output`, which may be one of the addends.
-  void finish(void* output) const noexcept;
-
- private:
-  Datatype datatype_;
-  float factor_;
-  std::span<float> sums_;
-  bool isFirst_ = true;
-};
 
 /// Reduces `elementCount` elements of each of `addends`, in their order, of a datatype that
 /// canReduce(). `output` may be one of the addends, and overlaps none otherwise.

@@ -43,7 +43,7 @@ TEST(Implementations, ScalarIsTheLastResort) {
 
 TEST(Implementations, Avx2RunsWhereTheMachineHasIt) {
   const std::set<std::string> flags = cpuFlags();
-  const bool expected = flags.contains("avx2") && flags.contains("bmi2");
+  const bool expected = flags.contains("avx2") && flags.contains("bmi2") && flags.contains("f16c");
   EXPECT_EQ(machineRuns(HostCodecChoice::kAvx2), expected);
 }
 

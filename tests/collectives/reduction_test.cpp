@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <vector>
+#include <zipccl/codec.hpp>
 
 #include "reference_reduction.hpp"
 #include "support/seeded_test.hpp"
@@ -77,11 +78,12 @@ TEST_F(ReductionTest, ScaledSumsAreTheSameThing) {
         std::vector<std::vector<std::byte>> addends;
         for (std::size_t i = 0; i < addendCount; ++i) addends.push_back(addend(datatype, count));
         ASSERT_TRUE(isScaledSum(reduction));
-        std::vector<float> sums(count);
-        ScaledSum sum(datatype, factorOf(reduction, datatype, static_cast<int>(addendCount)), sums);
-        for (const auto& each : addends) sum.add(each.data());
+        std::vector<codec::Addend> list;
+        for (const auto& each : addends) list.push_back({{}, {}, each.data()});
         std::vector<std::byte> got(addends.front().size());
-        sum.finish(got.data());
+        const float factor = factorOf(reduction, datatype, static_cast<int>(addendCount));
+        ASSERT_EQ(codec::decodeReduce(*codedDatatype(datatype), count, list, factor, got).status,
+                  codec::DecodeStatus::kOk);
         EXPECT_TRUE(got == referenceReduction(datatype, reduction, addends))
             << datatypeName(datatype) << ' ' << reduceOpName(reduction.op) << " of " << addendCount;
       }

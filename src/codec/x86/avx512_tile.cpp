@@ -22,6 +22,16 @@ class Avx512TileCodec final : public TileCodec {
                             std::byte* elements) const noexcept override {
     return avx512::decodeTile(format, descriptor, source, elements);
   }
+
+  void addScaled(const ScaledAddend& addend, const std::byte* elements,
+                 std::span<float> sums) const noexcept override {
+    avx2::addScaled(addend, elements, sums);
+  }
+
+  void roundSums(Datatype datatype, std::span<const float> sums,
+                 std::byte* elements) const noexcept override {
+    avx2::roundSums(datatype, sums, elements);
+  }
 };
 
 }  // namespace

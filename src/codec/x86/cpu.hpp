@@ -6,6 +6,7 @@
 
 namespace zipccl::codec {
 
+/// With bit manipulation (BMI2) and fp16 conversion (F16C), which are no younger.
 [[nodiscard]] bool cpuHasAvx2() noexcept;
 
 /// With byte permutations and compression (VBMI, VBMI2): Intel from Ice Lake on, AMD from Zen 4.

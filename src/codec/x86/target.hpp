@@ -18,7 +18,7 @@
 #include <immintrin.h>
 
 // What a region assumes is what cpu.hpp asks the machine for.
-#define ZIPCCL_FEATURES_AVX2 "avx2,bmi,bmi2,lzcnt,popcnt"
+#define ZIPCCL_FEATURES_AVX2 "avx2,bmi,bmi2,f16c,lzcnt,popcnt"
 #define ZIPCCL_FEATURES_AVX512 \
   ZIPCCL_FEATURES_AVX2 ",avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2"
 
