@@ -6,7 +6,10 @@
 #
 # In a build with -fsanitize=fuzzer-no-link (the fuzz preset) a program with libFuzzer. In every other build
 # one that reads files instead, and a ctest test that hands it each file of the corpus, so that what the
-# fuzzer once found stays found wherever the tests run.
+# fuzzer once found stays found wherever the tests run. The folders stand in <build>/fuzz_targets/<name>, for
+# scripts/fuzz.sh; the target zipccl_fuzz_targets builds all programs.
+add_custom_target(zipccl_fuzz_targets)
+
 function(zipccl_add_fuzz_target)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;CORPUS;LIBS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES OR NOT arg_CORPUS)
@@ -23,6 +26,9 @@ function(zipccl_add_fuzz_target)
     target_sources(${arg_NAME} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp")
     set(replay "")
   endif()
+  add_dependencies(zipccl_fuzz_targets ${arg_NAME})
+  list(JOIN arg_CORPUS "\n" folders)
+  file(WRITE "${PROJECT_BINARY_DIR}/fuzz_targets/${arg_NAME}" "${folders}\n")
   add_test(NAME ${arg_NAME}.corpus COMMAND ${arg_NAME} ${replay} ${arg_CORPUS})
   set_tests_properties(${arg_NAME}.corpus PROPERTIES LABELS fuzz TIMEOUT 300)
 endfunction()

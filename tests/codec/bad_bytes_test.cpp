@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes that are no frame: every truncation, a hundred thousand mutations, and every status. Inputs
-// end where their allocations end and outputs stand between guards, so that a sanitizer sees each
-// byte that is read or written out of bounds.
+// Bytes that are no frame: every truncation, a hundred thousand mutations for each implementation
+// (a million in the long form), and every status. Inputs end where their allocations end and
+// outputs stand between guards, so that a sanitizer sees each byte that is read or written out of
+// bounds.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <set>
-#include <string>
 
 #include "codec/bytes.hpp"
 #include "codec/codec_testing.hpp"
 #include "codec/layout.hpp"
+#include "codec/mutations.hpp"
 #include "golden/golden_cases.hpp"
 #include "support/guarded_buffer.hpp"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 
 namespace zipccl::codec::testing {
@@ -25,8 +25,8 @@ namespace {
 using golden::nameOf;
 using zipccl::testing::ExactBuffer;
 using zipccl::testing::GuardedBuffer;
+using zipccl::testing::kIsSanitized;
 
-constexpr int kMutations = 100'000;
 constexpr std::size_t kStatusCount = static_cast<std::size_t>(DecodeStatus::kChecksumMismatch) + 1;
 
 class BadBytes : public zipccl::testing::SeededTest {
@@ -103,131 +103,13 @@ TEST_F(BadBytes, IgnoredBytesDoNotMatter) {
   }
 }
 
-/// Frames of each format, without checksums, and what is done to them.
-class Mutations : public BadBytes {
- protected:
-  Mutations() {
-    for (const Format& format : kFormats) {
-      for (const std::uint64_t poolTiles : {0, 1, 3}) {
-        // Three tiles, or with the middle pool nine, so two groups.
-        const std::uint64_t tiles = poolTiles == 1 ? 9 : 3;
-        Words words =
-            mixedWords(format.datatype, random_, tiles * kTileElements + random_.below(100));
-        fillWords(format.datatype, random_, Content::kGaussian, LowHalves::kRare,
-                  std::span(words).first(2 * kTileElements));
-        Base base;
-        base.spec = specOf(format, words.size());
-        base.spec.poolBytes = elementFormat(format.datatype).maxEscapes() * poolTiles;
-        base.frame = encodeChecked(base.spec, elementsOf(format.datatype, words)).frame;
-        bases_.push_back(std::move(base));
-      }
-    }
-  }
-
-  struct Base {
-    FrameSpec spec;
-    Bytes frame;
-  };
-
-  /// A place in the header, a descriptor or a group offset half the time, else anywhere.
-  std::size_t place(const Base& base) {
-    if (random_.chance(0.5)) return random_.below(base.frame.size());
-    const FrameLayout layout = frameLayout(base.spec.datatype, base.spec.layout,
-                                           base.spec.elementCount, base.spec.poolBytes);
-    switch (random_.below(3)) {
-      case 0:
-        return random_.below(kHeaderBytes);
-      case 1:
-        return layout.descriptorsAt + random_.below(4 * layout.tileCount);
-      default:
-        return layout.groupsAt + random_.below(8 * layout.groupCount);
-    }
-  }
-
-  void mutate(const Base& base, Bytes& frame) {
-    const std::size_t at = std::min(place(base), frame.size() - 1);
-    const std::size_t left = frame.size() - at;
-    switch (random_.below(6)) {
-      case 0:
-        frame[at] ^= static_cast<std::byte>(1U << random_.below(8));
-        break;
-      case 1:
-        frame[at] = static_cast<std::byte>(random_());
-        break;
-      case 2:
-        frame[at] = random_.chance(0.5) ? std::byte{0} : std::byte{0xFF};
-        break;
-      case 3: {  // a 16-bit number, a little more or less
-        if (left < 2) return;
-        const auto delta = static_cast<std::uint32_t>(random_.below(5)) - 2;
-        const std::uint32_t value = loadWord<std::uint16_t>(frame.data() + at) + delta;
-        storeWord(frame.data() + at, static_cast<std::uint16_t>(value));
-        break;
-      }
-      case 4:  // an offset or a size as it might be
-        if (left < 8) return;
-        storeWord(frame.data() + (at & ~std::size_t{7}), 16 * random_.below(frame.size() / 8));
-        break;
-      default:  // one field over another
-        if (left < 8) return;
-        std::copy_n(frame.begin() + static_cast<std::ptrdiff_t>(random_.below(frame.size() - 8)), 8,
-                    frame.begin() + static_cast<std::ptrdiff_t>(at));
-    }
-  }
-
-  /// In two parts as agreed, or in one piece by its own header.
-  DecodeStatus decodeSomehow(const Base& base, const Bytes& frame, bool inParts,
-                             std::uint8_t poison, Bytes& output) {
-    const std::uint64_t agreedBytes = base.spec.elementCount * elementBytes(base.spec.datatype);
-    GuardedBuffer guarded(agreedBytes, 0, poison);
-    DecodeStatus status{};
-    if (inParts) {
-      const std::size_t split = std::min<std::size_t>(frame.size(), staticBytes(base.spec));
-      status = decodeParts(base.spec, std::span(frame).first(split),
-                           std::span(frame).subspan(split), guarded.bytes());
-    } else {
-      const ExactBuffer exact(frame);
-      status = decodeFrame(exact.bytes(), guarded.bytes());
-    }
-    EXPECT_TRUE(guarded.isIntact());
-    output.assign(guarded.bytes().begin(), guarded.bytes().end());
-    return status;
-  }
-
-  std::vector<Base> bases_;
-  std::array<int, kStatusCount> reached_{};
-};
+class Mutations : public zipccl::testing::SeededTest {};
 
 TEST_F(Mutations, GiveAStatusAndStayInBounds) {
-  for (int i = 0; i < kMutations && !HasFailure(); ++i) {
-    const Base& base = bases_[random_.below(bases_.size())];
-    Bytes frame = base.frame;
-    for (std::uint64_t n = 1 + random_.below(3); n > 0; --n) mutate(base, frame);
-    if (random_.below(32) == 0) frame.resize(random_.below(frame.size()));
-    const bool inParts = random_.chance(0.5);
-    Bytes first;
-    Bytes second;
-    const DecodeStatus status = decodeSomehow(base, frame, inParts, 0x00, first);
-    ASSERT_LT(static_cast<std::size_t>(status), kStatusCount);
-    ++reached_[static_cast<std::size_t>(status)];
-    if (status != DecodeStatus::kOk) continue;
-    // What is accepted is a frame: its elements do not depend on what stood in the output before.
-    ASSERT_EQ(decodeSomehow(base, frame, inParts, 0xFF, second), DecodeStatus::kOk);
-    FrameHeader header;
-    ASSERT_EQ(readHeader(frame, header), DecodeStatus::kOk);
-    const auto written =
-        static_cast<std::ptrdiff_t>(header.spec.elementCount * elementBytes(header.spec.datatype));
-    EXPECT_TRUE(std::equal(first.begin(), first.begin() + written, second.begin()));
-  }
-  // Two of the statuses say that checksums or outputs do not fit, which no mutation here aims at.
-  for (std::size_t i = 0; i < kStatusCount; ++i) {
-    const auto status = static_cast<DecodeStatus>(i);
-    std::printf("{\"status\":\"%s\",\"mutations\":%d}\n", std::string(nameOf(status)).c_str(),
-                reached_[i]);
-    if (status == DecodeStatus::kChecksumMismatch || status == DecodeStatus::kOutputTooSmall) {
-      continue;
-    }
-    EXPECT_GT(reached_[i], 0) << nameOf(status);
+  for (const TileCodec* codec : tileCodecs()) {
+    expectStatusesOfMutations(*codec, random_,
+                              zipccl::testing::repeats(kIsSanitized ? 20'000 : 100'000, 1'000'000));
+    if (HasFailure()) return;
   }
 }
 

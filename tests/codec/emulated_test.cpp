@@ -1,45 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The AVX-512 implementation on machines without AVX-512: the same sources, with intrinsics that
-// are functions (emulated/immintrin.h), against the scalar reference.
+// The AVX-512 implementation, emulated, against the scalar reference and before bytes that are no
+// frames.
 
 #include <gtest/gtest.h>
 
+#include "codec/emulated_codec.hpp"
+#include "codec/mutations.hpp"
 #include "codec/tile_bytes.hpp"
-#include "codec/x86/avx512_tile.hpp"
 #include "support/seeded_test.hpp"
 
 namespace zipccl::codec::testing {
 namespace {
 
-class EmulatedTileCodec final : public TileCodec {
- public:
-  [[nodiscard]] const char* name() const noexcept override { return "emulated avx512"; }
-
-  [[nodiscard]] std::uint32_t encode(TileFormat format, const std::byte* elements,
-                                     const TileSink& sink) const noexcept override {
-    return avx512::encodeTile(format, elements, sink);
-  }
-
-  [[nodiscard]] bool decode(TileFormat format, std::uint32_t descriptor, const TileSource& source,
-                            std::byte* elements) const noexcept override {
-    return avx512::decodeTile(format, descriptor, source, elements);
-  }
-
-  void addScaled(const ScaledAddend& addend, const std::byte* elements,
-                 std::span<float> sums) const noexcept override {
-    scalar::addScaled(addend, elements, sums);
-  }
-
-  void roundSums(Datatype datatype, std::span<const float> sums,
-                 std::byte* elements) const noexcept override {
-    scalar::roundSums(datatype, sums, elements);
-  }
-};
-
 class Avx512Emulated : public zipccl::testing::SeededTest {
  protected:
-  EmulatedTileCodec codec_;
+  const TileCodec& codec_ = emulatedAvx512TileCodec();
 };
 
 TEST_F(Avx512Emulated, GivesTheBytesOfTheReference) {
@@ -47,6 +23,10 @@ TEST_F(Avx512Emulated, GivesTheBytesOfTheReference) {
 }
 
 TEST_F(Avx512Emulated, DecodesAnyBytesAlike) { expectDecodesAnyBytesAlike(codec_, random_, 2000); }
+
+TEST_F(Avx512Emulated, GivesAStatusToMutations) {
+  expectStatusesOfMutations(codec_, random_, zipccl::testing::repeats(20'000, 1'000'000));
+}
 
 }  // namespace
 }  // namespace zipccl::codec::testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ten million random and ten million special fp32 words, in both layouts; a tenth of them with a
-// sanitizer.
+// sanitizer, a hundred million of each in the long form.
 
 #include <gtest/gtest.h>
 
@@ -20,11 +20,12 @@ constexpr std::uint64_t kChunkWords = kWordCount / 10 + 3;
 
 class Float32Words : public zipccl::testing::SeededTest {
  protected:
-  /// Round trips of `kWordCount` words that `fill` makes, each chunk with another pool.
+  /// Round trips of words that `fill` makes, each chunk with another pool.
   template <typename Fill>
   void roundTripAll(Fill fill) {
-    for (std::uint64_t done = 0; done < kWordCount && !HasFailure();) {
-      Words words(std::min(kChunkWords, kWordCount - done));
+    const std::uint64_t wordCount = zipccl::testing::repeats(kWordCount, 100'000'000);
+    for (std::uint64_t done = 0; done < wordCount && !HasFailure();) {
+      Words words(std::min(kChunkWords, wordCount - done));
       fill(std::span(words));
       const Bytes elements = elementsOf(Datatype::kFloat32, words);
       for (const Format& format : {kFloat32Narrow, kFloat32Wide}) {
