@@ -48,6 +48,7 @@ def bench_rows(measurements):
 TABLES = {
     "host_codec_xeon.json": perf_rows,
     "host_bench_xeon.json": bench_rows,
+    "host_bench_epyc.json": bench_rows,
 }
 
 
