@@ -122,17 +122,21 @@ struct DecodeItem {
 void decodeBatch(codec::Datatype datatype, codec::Layout layout, std::span<const DecodeItem> items,
                  StreamHandle stream, const LaunchOptions& options = {});
 
+/// The pool of a frame that has the one of the spec.
+inline constexpr std::uint64_t kPoolOfSpec = ~std::uint64_t{0};
+
 /// One frame of several: device memory, as decode() takes it.
 struct FrameParts {
   const std::byte* staticPart = nullptr;
   const std::byte* dynamicPart = nullptr;  ///< may be null when dynamicCapacity is 0
   std::uint64_t dynamicCapacity = 0;
+  std::uint64_t poolBytes = kPoolOfSpec;  ///< the only part of the spec in which frames may differ
 };
 
 /// The most frames that one decodeReduce() adds up.
 inline constexpr unsigned kMaxReduceFrames = 512;
 
-/// Decodes `frames`, all of `spec`, and adds them up into `output`, ordered on `stream`; returns
+/// Decodes `frames`, all of `spec` but for their pools, and adds them up into `output`, ordered on `stream`; returns
 /// before the work is done, and `frames` itself, host memory, may go then.
 ///
 /// Each addend is multiplied by `factor` and rounded to the datatype, unless `factor` is 1; addends

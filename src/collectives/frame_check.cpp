@@ -26,6 +26,19 @@ std::string describe(const codec::FrameSpec& spec) {
 
 }  // namespace
 
+FrameReport readReport(std::span<const std::byte> headerBytes) noexcept {
+  FrameReport report;
+  codec::FrameHeader header;
+  report.status = codec::readHeader(headerBytes, header);
+  if (report.status != codec::DecodeStatus::kOk) return report;
+  report.isSealIntact = isSealIntact(headerBytes);
+  report.spec = header.spec;
+  report.extraBytes = header.extraBytes;
+  report.dynamicBytes = header.dynamicBytes;
+  report.note = readNote(header.application);
+  return report;
+}
+
 void checkReport(const FrameReport& report, const codec::FrameSpec& expected,
                  const FramePlace& place, int rank, int peer) {
   if (report.status != codec::DecodeStatus::kOk) {

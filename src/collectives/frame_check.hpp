@@ -5,9 +5,15 @@
 
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "collectives/frame_codec.hpp"
 
 namespace zipccl::collectives {
+
+/// What the header in the first bytes of a frame says.
+[[nodiscard]] FrameReport readReport(std::span<const std::byte> headerBytes) noexcept;
 
 /// Which frame is meant: a call, or a message of an ordered pair of ranks, and a chunk of it.
 struct FramePlace {

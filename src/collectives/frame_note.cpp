@@ -8,16 +8,13 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "codec/layout.hpp"
+#include "codec/seal.hpp"
 
 namespace zipccl::collectives {
 namespace {
 
-using HeaderWords = std::array<std::uint64_t, codec::kHeaderBytes / sizeof(std::uint64_t)>;
-
-constexpr std::size_t kNoteAt = offsetof(codec::HeaderBytes, application) / sizeof(std::uint64_t);
-constexpr std::size_t kSealAt = kNoteAt + 3;
+using HeaderWords = std::array<std::uint64_t, codec::kHeaderWords>;
 
 HeaderWords load(std::span<const std::byte> frame) noexcept {
   HeaderWords words;
@@ -25,32 +22,22 @@ HeaderWords load(std::span<const std::byte> frame) noexcept {
   return words;
 }
 
-std::uint64_t sealOf(HeaderWords words) noexcept {
-  words[kSealAt] = 0;
-  std::uint64_t hash = 0;
-  for (const std::uint64_t word : words) {
-    std::uint64_t state = hash ^ word;
-    hash = splitMix64(state);
-  }
-  return hash;
-}
-
 }  // namespace
 
 void sealHeader(std::span<std::byte> frame, const FrameNote& note) {
   expects(frame.size() >= codec::kHeaderBytes, "a frame of ", frame.size(), " bytes has no header");
   HeaderWords words = load(frame);
-  words[kNoteAt] = note.lowTiles;
-  words[kNoteAt + 1] = note.call;
-  words[kNoteAt + 2] = note.chunk;
-  words[kSealAt] = sealOf(words);
+  words[codec::kApplicationWord] = note.lowTiles;
+  words[codec::kApplicationWord + 1] = note.call;
+  words[codec::kApplicationWord + 2] = note.chunk;
+  words[codec::kSealWord] = codec::sealOf(words.data());
   std::memcpy(frame.data(), words.data(), sizeof(words));
 }
 
 bool isSealIntact(std::span<const std::byte> frame) noexcept {
   if (frame.size() < codec::kHeaderBytes) return false;
   const HeaderWords words = load(frame);
-  return words[kSealAt] == sealOf(words);
+  return words[codec::kSealWord] == codec::sealOf(words.data());
 }
 
 FrameNote readNote(const codec::ApplicationWords& words) noexcept {

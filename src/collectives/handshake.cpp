@@ -7,6 +7,7 @@
 #include <zipccl/version.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -128,10 +129,7 @@ std::string describeDifferences(std::span<const HandshakeRecord> records) {
   return text.empty() ? describeFields(kSettingFields, records) : text;
 }
 
-Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& mine) {
-  std::vector<HandshakeRecord> records(static_cast<std::size_t>(transport.rankCount()));
-  transport.allGatherControl(std::as_bytes(std::span(&mine, 1)),
-                             std::as_writable_bytes(std::span(records)));
+Agreement agreeOn(std::span<const HandshakeRecord> records, int rank) {
   Agreement agreement;
   agreement.differences = describeDifferences(records);
   agreement.compressionAgreed = agreement.differences.empty();
@@ -143,8 +141,8 @@ Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& min
     agreement.leastScratchBytes = least->maxScratchBytes;
   }
   if (!agreement.compressionAgreed) {
-    if (transport.rank() == 0) {
-      logWarn("compression is off on a communicator of ", transport.rankCount(),
+    if (rank == 0) {
+      logWarn("compression is off on a communicator of ", records.size(),
               " ranks because they differ: ", agreement.differences);
     }
     return agreement;
@@ -153,6 +151,13 @@ Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& min
     agreement.profile = records[0].profile;
   }
   return agreement;
+}
+
+Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& mine) {
+  std::vector<HandshakeRecord> records(static_cast<std::size_t>(transport.rankCount()));
+  transport.allGatherControl(std::as_bytes(std::span(&mine, 1)),
+                             std::as_writable_bytes(std::span(records)));
+  return agreeOn(records, transport.rank());
 }
 
 }  // namespace zipccl::collectives

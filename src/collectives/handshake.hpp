@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,7 +36,7 @@ struct HandshakeRecord {
   std::uint64_t maxScratchBytes = 0;
   policy::Profile profile{};
   std::uint32_t reduce = 0;  ///< a ReduceMode
-  std::array<std::byte, 4> reserved{};
+  std::uint32_t host = 0;    ///< a hash of the host's name; not compared
 };
 static_assert(sizeof(HandshakeRecord) == 256 && std::is_trivially_copyable_v<HandshakeRecord>);
 static_assert(offsetof(HandshakeRecord, magic) == 0 &&
@@ -60,6 +59,10 @@ struct Agreement {
   /// whether or not they agree on compression.
   std::uint64_t leastScratchBytes = 0;
 };
+
+/// What all ranks find in the records of ranks 0, 1, .... Where they differ, rank 0, if that is
+/// `rank`, writes one warning to the log.
+[[nodiscard]] Agreement agreeOn(std::span<const HandshakeRecord> records, int rank);
 
 /// Exchanges `mine` with all ranks; all of them get the same Agreement. Where they differ, rank 0
 /// writes one warning to the log. Throws Error(kRemoteError) when a rank does not come within the

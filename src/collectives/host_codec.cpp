@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "codec/layout.hpp"
+#include "collectives/frame_check.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -80,20 +81,6 @@ class HostCodec final : public FrameCodec {
 
   void clear(std::byte* memory, std::uint64_t bytes, transport::StreamHandle) override {
     if (bytes != 0) std::memset(memory, 0, bytes);
-  }
-
- private:
-  static FrameReport readReport(std::span<const std::byte> headerBytes) {
-    FrameReport report;
-    codec::FrameHeader header;
-    report.status = codec::readHeader(headerBytes, header);
-    if (report.status != codec::DecodeStatus::kOk) return report;
-    report.isSealIntact = isSealIntact(headerBytes);
-    report.spec = header.spec;
-    report.extraBytes = header.extraBytes;
-    report.dynamicBytes = header.dynamicBytes;
-    report.note = readNote(header.application);
-    return report;
   }
 };
 

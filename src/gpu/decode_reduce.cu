@@ -50,6 +50,7 @@ __device__ __forceinline__ FrameView<const std::byte> viewOf(const ReduceArgumen
   move(f.tail);
   move(f.pool);
   f.dynamic = parts.dynamicPart;
+  f.poolBytes = parts.poolBytes;
   f.extraLimit = f.poolBytes + parts.dynamicCapacity;
   return f;
 }
@@ -415,7 +416,10 @@ cudaError_t launchDecodeReduce(const DecodeReduceLaunch& launch, cudaStream_t st
   a.status = launch.status;
   a.factor = launch.factor;
   a.frameCount = launch.frameCount;
-  for (unsigned i = 0; i < launch.frameCount; ++i) a.frames[i] = launch.frames[i];
+  for (unsigned i = 0; i < launch.frameCount; ++i) {
+    a.frames[i] = launch.frames[i];
+    if (a.frames[i].poolBytes == kPoolOfSpec) a.frames[i].poolBytes = spec.poolBytes;
+  }
   return forElement(spec.datatype, spec.layout, [&]<typename Element>(Element) {
     return launchForFactor<Element>(a, launch.maxBlocks, stream);
   });

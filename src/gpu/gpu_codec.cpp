@@ -179,6 +179,10 @@ void decodeReduce(const codec::FrameSpec& spec, std::span<const FrameParts> fram
   for (const FrameParts& parts : frames) {
     expectsBuffer(parts.staticPart, "a frame's staticPart");
     if (parts.dynamicCapacity != 0) expectsBuffer(parts.dynamicPart, "a frame's dynamicPart");
+    if (parts.poolBytes == kPoolOfSpec) continue;
+    codec::FrameSpec own = spec;
+    own.poolBytes = parts.poolBytes;
+    expectsGpuSpec(own);
   }
   expects(isNumberOf(spec.datatype, factor), "the factor ", factor, " is not a number of ",
           spec.datatype == codec::Datatype::kFloat16 ? "fp16" : "bf16");

@@ -53,19 +53,28 @@ ChunkPlan fitChunks(const FrameGeometry& geometry, std::uint64_t frames,
 }
 
 /// Into how many chunks a message is cut for overlap alone.
-std::uint64_t overlapChunks(const FrameGeometry& geometry, std::uint64_t elementCount) noexcept {
-  return std::clamp(elementCount * geometry.elementBytes / kOverlapChunkBytes, std::uint64_t{1},
-                    kOverlapChunks);
+std::uint64_t overlapChunks(const FrameGeometry& geometry, std::uint64_t elementCount,
+                            const OverlapGoal& goal) noexcept {
+  return std::clamp(elementCount * geometry.elementBytes / goal.chunkBytes, std::uint64_t{1},
+                    goal.chunks);
 }
 
 /// The plan where all ranks get `frames` frames for each chunk: two chunks in flight unless scratch
 /// would cut them too fine.
 ChunkPlan planForAll(const FrameGeometry& geometry, std::uint64_t frames,
-                     std::uint64_t maxScratchBytes, std::uint64_t elementCount) noexcept {
-  const std::uint64_t wantedChunks = overlapChunks(geometry, elementCount);
+                     std::uint64_t maxScratchBytes, std::uint64_t elementCount,
+                     const OverlapGoal& overlap) noexcept {
+  const std::uint64_t wantedChunks = overlapChunks(geometry, elementCount, overlap);
+  if (overlap.isPipelined) {
+    ChunkPlan plan = fitChunks(geometry, frames, maxScratchBytes, elementCount, wantedChunks);
+    if (plan.chunkCount <= 1) return plan;
+    plan = fitChunks(geometry, 2 * frames, maxScratchBytes, elementCount, wantedChunks);
+    plan.chunksInFlight = 2;
+    return plan;
+  }
   if (wantedChunks > 1) {
     ChunkPlan plan = fitChunks(geometry, 2 * frames, maxScratchBytes, elementCount, wantedChunks);
-    if (plan.chunkElements * geometry.elementBytes >= kOverlapChunkBytes) {
+    if (plan.chunkElements * geometry.elementBytes >= overlap.chunkBytes) {
       plan.chunksInFlight = 2;
       return plan;
     }
@@ -94,23 +103,25 @@ std::uint64_t framesOfReduction(int rankCount) noexcept {
 }
 
 ChunkPlan planChunks(CollectiveKind collective, const FrameGeometry& geometry, int rankCount,
-                     std::uint64_t maxScratchBytes, std::uint64_t elementCount) noexcept {
+                     std::uint64_t maxScratchBytes, std::uint64_t elementCount,
+                     const OverlapGoal& overlap) noexcept {
   switch (collective) {
     case CollectiveKind::kAllGather:
-      return planForAll(geometry, framesOfAllGather(rankCount), maxScratchBytes, elementCount);
+      return planForAll(geometry, framesOfAllGather(rankCount), maxScratchBytes, elementCount,
+                        overlap);
     case CollectiveKind::kBroadcast:
-      return planForAll(geometry, 1, maxScratchBytes, elementCount);
+      return planForAll(geometry, 1, maxScratchBytes, elementCount, overlap);
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduceScatter:
       return fitChunks(geometry, framesOfReduction(rankCount), maxScratchBytes, elementCount,
-                       overlapChunks(geometry, elementCount));
+                       overlapChunks(geometry, elementCount, overlap));
     case CollectiveKind::kAlltoAll:
     case CollectiveKind::kAlltoAllv:
     case CollectiveKind::kGather:
     case CollectiveKind::kScatter:
     case CollectiveKind::kSendRecv:
       return fitChunks(geometry, framesOfExchange(rankCount), maxScratchBytes, elementCount,
-                       overlapChunks(geometry, elementCount));
+                       overlapChunks(geometry, elementCount, overlap));
   }
   return {};
 }

@@ -30,10 +30,6 @@ struct ChunkPlan {
 /// that it receives, so that one of each is in the codec while the other travels.
 inline constexpr std::uint64_t kFramesOfPair = 4;
 
-/// For the sake of overlap a message is cut into up to so many chunks, of at least so many bytes.
-inline constexpr std::uint64_t kOverlapChunks = 16;
-inline constexpr std::uint64_t kOverlapChunkBytes = std::uint64_t{1} << 20;
-
 /// Frames that a staged call holds at a time, or as many bytes, for each chunk in flight where all
 /// ranks get the frames: one for each part and an own one; for an exchange between pairs
 /// altogether; for one whose frames are then reduced, with what that needs besides.
@@ -46,7 +42,8 @@ inline constexpr std::uint64_t kOverlapChunkBytes = std::uint64_t{1} << 20;
 /// and more of them where that lets encoding, transfer and decoding overlap.
 [[nodiscard]] ChunkPlan planChunks(CollectiveKind collective, const FrameGeometry& geometry,
                                    int rankCount, std::uint64_t maxScratchBytes,
-                                   std::uint64_t elementCount) noexcept;
+                                   std::uint64_t elementCount,
+                                   const OverlapGoal& overlap = {}) noexcept;
 
 /// The pool of a frame of `elementCount` elements: what the most demanding of the recent calls
 /// needed and a margin of 1/64, or the default when nothing was observed; within what a frame may

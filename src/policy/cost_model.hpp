@@ -22,7 +22,8 @@ namespace zipccl::policy {
 /// The call done natively.
 [[nodiscard]] double nativeUs(const CallFacts& call, const Profile& profile) noexcept;
 
-/// The call done staged in the chunks of `plan`: encode, send static parts, and decode what comes.
+/// The call done staged in the chunks of `plan`: encode, send static parts, and decode what comes,
+/// and what it costs besides.
 /// Dynamic parts are expected to be empty, which the pool sees to. Of each chunk but the first, the
 /// transfer or the codec's work, whichever is shorter, is hidden behind the other of its neighbours
 /// as far as the profile says that the link works by itself; of a gather only where the plan has

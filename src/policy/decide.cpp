@@ -97,7 +97,7 @@ Decision decide(const CallFacts& call, const Profile& profile) noexcept {
     return native(Reason::kBelowMinBytes);
   }
   const ChunkPlan plan = planChunks(call.collective, call.geometry, call.rankCount,
-                                    call.settings.maxScratchBytes, call.elementCount);
+                                    call.settings.maxScratchBytes, call.elementCount, call.overlap);
   if (plan.chunkCount == 0) return native(Reason::kScratchTooSmall);
   const bool isReduceForced = reduces && call.settings.reduce == ReduceMode::kOn;
   if (call.settings.strategy != StrategyChoice::kAuto || isReduceForced) {

@@ -118,6 +118,17 @@ class CallObservation {
 /// The statistics after a native call.
 [[nodiscard]] ClassStatistics afterNative(ClassStatistics statistics) noexcept;
 
+/// For the sake of overlap a message is cut into up to so many chunks, of at least so many bytes.
+struct OverlapGoal {
+  std::uint64_t chunks = 16;
+  std::uint64_t chunkBytes = std::uint64_t{1} << 20;
+  /// Whether two chunks of a call are in flight wherever it has more than one, and the codec works
+  /// while they travel.
+  bool isPipelined = false;
+
+  friend bool operator==(const OverlapGoal&, const OverlapGoal&) = default;
+};
+
 /// Whether a collective adds elements up.
 [[nodiscard]] constexpr bool isReduction(CollectiveKind collective) noexcept {
   return collective == CollectiveKind::kReduceScatter || collective == CollectiveKind::kAllReduce;
@@ -135,6 +146,10 @@ struct CallFacts {
   bool keepsRounding = false;
   bool isProfileGiven = false;    ///< the profile comes from a table, not from a measurement
   bool compressionAgreed = true;  ///< false: the handshake found settings that differ
+  /// Reductions: native ones are the transport's own, which take the ways of its all-gather.
+  bool transportReduces = false;
+  OverlapGoal overlap{};
+  double waitUs = 0.0;  ///< what a staged call costs besides its chunks
   AgreedSettings settings{};
   ClassStatistics statistics{};
 };

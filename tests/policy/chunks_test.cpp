@@ -150,10 +150,11 @@ TEST(PairChunks, AreCutForOverlapWhereTheyAreLarge) {
     return planChunks(CollectiveKind::kAlltoAll, geometry, 4, std::uint64_t{1} << 30, bytes / 2)
         .chunkCount;
   };
-  EXPECT_EQ(chunks(2 * kOverlapChunkBytes - 2), 1U);
-  EXPECT_EQ(chunks(2 * kOverlapChunkBytes), 2U);
-  EXPECT_EQ(chunks(kOverlapChunks * kOverlapChunkBytes), kOverlapChunks);
-  EXPECT_EQ(chunks(3 * kOverlapChunks * kOverlapChunkBytes), kOverlapChunks);
+  const OverlapGoal goal;
+  EXPECT_EQ(chunks(2 * goal.chunkBytes - 2), 1U);
+  EXPECT_EQ(chunks(2 * goal.chunkBytes), 2U);
+  EXPECT_EQ(chunks(goal.chunks * goal.chunkBytes), goal.chunks);
+  EXPECT_EQ(chunks(3 * goal.chunks * goal.chunkBytes), goal.chunks);
 }
 
 TEST(Pool, IsTheDefaultBeforeAnythingIsKnown) {
