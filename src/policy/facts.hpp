@@ -122,8 +122,7 @@ class CallObservation {
 struct OverlapGoal {
   std::uint64_t chunks = 16;
   std::uint64_t chunkBytes = std::uint64_t{1} << 20;
-  /// Whether two chunks of a call are in flight wherever it has more than one, and the codec works
-  /// while they travel.
+  /// Whether two chunks of a call are in flight wherever it has more than one.
   bool isPipelined = false;
 
   friend bool operator==(const OverlapGoal&, const OverlapGoal&) = default;

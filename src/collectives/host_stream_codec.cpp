@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host codec as work of streams: each job is copied into the work that is queued.
+
+#include "collectives/host_stream_codec.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "base/error.hpp"
+#include "codec/layout.hpp"
+#include "collectives/datatype.hpp"
+
+namespace zipccl::collectives {
+namespace {
+
+void note(std::uint32_t* status, codec::DecodeStatus found) {
+  if (found == codec::DecodeStatus::kOk) return;
+  std::atomic_ref(*status).fetch_or(1U << static_cast<unsigned>(found));
+}
+
+/// What a stream must not throw becomes a damaged frame, which the reader finds.
+template <class Work>
+bool succeeds(const Work& work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void encodeNow(const EncodeJob& job) {
+  const bool isDone = succeeds([&] {
+    FrameNote sealed = job.note;
+    sealed.lowTiles = codec::encode(job.spec, job.source, job.frame).lowTiles;
+    sealHeader(job.frame, sealed);
+  });
+  if (!isDone) std::memset(job.frame.data(), 0, codec::kHeaderBytes);
+}
+
+void decodeNow(const DecodeJob& job) {
+  const std::uint64_t bytes = job.spec.elementCount * codec::elementBytes(job.spec.datatype);
+  note(job.status, codec::decode(job.spec, job.frame.staticPart, job.frame.dynamicPart,
+                                 {static_cast<std::byte*>(job.output), bytes}));
+}
+
+void reduceNow(const ReduceJob& job, const std::vector<AddendFrame>& frames) {
+  std::vector<Addend> addends;
+  for (const AddendFrame& each : frames) {
+    Addend addend{.frame = each.frame, .spec = job.spec};
+    addend.spec.poolBytes = each.poolBytes;
+    addends.push_back(addend);
+  }
+  const std::uint64_t bytes = job.spec.elementCount * codec::elementBytes(job.spec.datatype);
+  note(job.status, codec::decodeReduce(job.spec.datatype, job.spec.elementCount, addends,
+                                       job.factor, {static_cast<std::byte*>(job.output), bytes})
+                       .status);
+}
+
+class HostStreamCodec final : public StreamCodec {
+ public:
+  explicit HostStreamCodec(transport::HostStreamDevice& device) : device_(device) {}
+
+  void encode(std::span<const EncodeJob> jobs, transport::StreamHandle stream) override {
+    for (const EncodeJob& job : jobs) device_.enqueue(stream, [job] { encodeNow(job); });
+  }
+
+  void decode(std::span<const DecodeJob> jobs, transport::StreamHandle stream) override {
+    for (const DecodeJob& job : jobs) device_.enqueue(stream, [job] { decodeNow(job); });
+  }
+
+  void decodeReduce(const ReduceJob& job, transport::StreamHandle stream) override {
+    device_.enqueue(
+        stream, [job, addends = std::vector<AddendFrame>(job.addends.begin(), job.addends.end())] {
+          reduceNow(job, addends);
+        });
+  }
+
+  void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
+                      transport::StreamHandle stream) override {
+    device_.enqueue(stream,
+                    [list = std::vector<const std::byte*>(frames.begin(), frames.end()), headers] {
+                      std::byte* to = headers;
+                      for (const std::byte* frame : list) {
+                        std::memcpy(to, frame, codec::kHeaderBytes);
+                        to += codec::kHeaderBytes;
+                      }
+                    });
+  }
+
+ private:
+  transport::HostStreamDevice& device_;
+};
+
+}  // namespace
+
+std::unique_ptr<StreamCodec> makeHostStreamCodec(transport::HostStreamDevice& device) {
+  return std::make_unique<HostStreamCodec>(device);
+}
+
+}  // namespace zipccl::collectives

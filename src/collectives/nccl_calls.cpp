@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From calls to phases.
+
+#include "collectives/nccl_calls.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "collectives/buffers.hpp"
+
+namespace zipccl::collectives {
+namespace {
+
+using transport::StreamHandle;
+
+Datatype datatypeOfCall(const zipcclNcclCall& call) { return static_cast<Datatype>(call.datatype); }
+
+/// Bytes of an element of any datatype of NCCL; unknown ones, which NCCL refuses, count 1.
+std::uint64_t bytesOfDatatype(int datatype) {
+  if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 1;
+  return elementBytes(static_cast<Datatype>(datatype));
+}
+
+std::uint64_t bytesOfCall(const zipcclNcclCall& call) {
+  return call.count * bytesOfDatatype(call.datatype);
+}
+
+bool isPointToPoint(const zipcclNcclCall& call) {
+  return call.kind == zipcclNcclSend || call.kind == zipcclNcclRecv;
+}
+
+/// One call, or all sends and receives of a communicator, in the making.
+class PhaseBuilder {
+ public:
+  PhaseBuilder(const zipcclNcclApi& api, NcclCommunicator& communicator)
+      : api_(api), communicator_(communicator) {}
+
+  /// The call as it is.
+  [[nodiscard]] Phase native(const zipcclNcclCall& call, const policy::Decision& decision) const {
+    Phase phase;
+    phase.lanes.push_back(makeNativeLane(api_, call));
+    phase.addStream({call.stream});
+    const auto outcome = std::make_shared<CallOutcome>();
+    outcome->decision = decision;
+    outcome->inputBytes = bytesOfCall(call);
+    phase.end = recorder(outcome);
+    return phase;
+  }
+
+  [[nodiscard]] Phase gather(const zipcclNcclCall& call) const {
+    const bool isBroadcast = call.kind == zipcclNcclBroadcast;
+    const CollectiveKind collective =
+        isBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather;
+    const Datatype datatype = datatypeOfCall(call);
+    const std::uint64_t number = communicator_.callCount++;
+    ClassTable::Entry& entry =
+        communicator_.classes.use(classOf(collective, datatype, call.count), number);
+    GatherWork work;
+    work.plan = communicator_.plan(collective, datatype, call.count, &entry);
+    if (work.plan.decision.strategy == policy::Strategy::kNative) {
+      work.plan.endNative();
+      return native(call, work.plan.decision);
+    }
+    work.source = call.sendbuff;
+    work.target = call.recvbuff;
+    work.datatype = datatype;
+    work.stream = {call.stream};
+    work.call = number;
+    if (isBroadcast) work.root = call.peer;
+    const std::uint64_t parts = isBroadcast ? 1 : ranks();
+    for (std::uint64_t part = 0; part <= parts; ++part) {
+      work.firstElement.push_back(part * call.count);
+    }
+    const bool hasInput = !isBroadcast || call.peer == communicator_.rank();
+    return gatherPhase(std::move(work), hasInput ? bytesOfCall(call) : 0);
+  }
+
+  [[nodiscard]] Phase reduceScatter(const zipcclNcclCall& call) const {
+    ReduceWork work;
+    const Datatype datatype = datatypeOfCall(call);
+    const Reduction reduction = *communicator_.reductionOf(call.op, datatype);
+    work.plan = planReduction(CollectiveKind::kReduceScatter, datatype, call.count, reduction);
+    if (work.plan.decision.strategy == policy::Strategy::kNative) {
+      work.plan.endNative();
+      return native(call, work.plan.decision);
+    }
+    work.collective = CollectiveKind::kReduceScatter;
+    for (std::uint64_t rank = 0; rank <= ranks(); ++rank) {
+      work.firstElement.push_back(rank * call.count);
+    }
+    work.receive = call.recvbuff;
+    const auto outcome = std::make_shared<CallOutcome>();
+    outcome->inputBytes = bytesOfCall(call) * ranks();
+    Phase phase = reducePhase(call, std::move(work), reduction, outcome);
+    phase.end = recorder(outcome);
+    return phase;
+  }
+
+  /// Two phases, decided on as one: the reduction of a part for each rank, and an all-gather.
+  [[nodiscard]] std::vector<PhaseMaker> allReduce(const zipcclNcclCall& call) const {
+    struct Both {
+      bool isStaged = false;
+      std::vector<std::uint64_t> firstElement;
+      SharedOutcome outcome = std::make_shared<CallOutcome>();
+    };
+    const auto both = std::make_shared<Both>();
+    const PhaseBuilder builder = *this;
+    const auto reduce = [builder, both, &call]() -> Phase {
+      const Datatype datatype = datatypeOfCall(call);
+      const Reduction reduction = *builder.communicator_.reductionOf(call.op, datatype);
+      const std::uint64_t shard = allReducePart(call.count, builder.communicator_.rankCount());
+      ReduceWork work;
+      work.plan = builder.planReduction(CollectiveKind::kAllReduce, datatype, shard, reduction);
+      both->isStaged = work.plan.decision.strategy == policy::Strategy::kStaged;
+      if (!both->isStaged) {
+        work.plan.endNative();
+        return builder.native(call, work.plan.decision);
+      }
+      for (std::uint64_t rank = 0; rank <= builder.ranks(); ++rank) {
+        both->firstElement.push_back(std::min<std::uint64_t>(rank * shard, call.count));
+      }
+      work.collective = CollectiveKind::kAllReduce;
+      work.firstElement = both->firstElement;
+      const std::uint64_t own =
+          both->firstElement[static_cast<std::size_t>(builder.communicator_.rank())];
+      work.receive = bytesAt(call.recvbuff, own * elementBytes(datatype));
+      both->outcome->inputBytes = bytesOfCall(call);
+      return builder.reducePhase(call, std::move(work), reduction, both->outcome);
+    };
+    const auto gather = [builder, both, &call]() -> Phase {
+      if (!both->isStaged) return {};
+      NcclCommunicator& communicator = builder.communicator_;
+      const Datatype datatype = datatypeOfCall(call);
+      const std::uint64_t largest = both->firstElement[1];
+      const std::uint64_t number = communicator.callCount++;
+      ClassTable::Entry& entry = communicator.gatherClasses.use(
+          classOf(CollectiveKind::kAllReduce, datatype, largest), number);
+      GatherWork work;
+      work.plan = communicator.planGather(datatype, largest, entry);
+      work.source =
+          bytesAt(call.recvbuff, both->firstElement[static_cast<std::size_t>(communicator.rank())] *
+                                     elementBytes(datatype));
+      work.target = call.recvbuff;
+      work.firstElement = both->firstElement;
+      work.datatype = datatype;
+      work.stream = {call.stream};
+      work.call = number;
+      Phase phase;
+      phase.addStream(work.stream);
+      phase.lanes.push_back(makeGatherLane(communicator, std::move(work), both->outcome));
+      phase.end = builder.recorder(both->outcome);
+      return phase;
+    };
+    return {reduce, gather};
+  }
+
+  /// AlltoAll, Gather and Scatter: a message for each pair that has one.
+  [[nodiscard]] Phase pairs(const zipcclNcclCall& call) const {
+    const CollectiveKind collective = call.kind == zipcclNcclAlltoAll ? CollectiveKind::kAlltoAll
+                                      : call.kind == zipcclNcclGather ? CollectiveKind::kGather
+                                                                      : CollectiveKind::kScatter;
+    const Datatype datatype = datatypeOfCall(call);
+    // What no history can make worth while goes as one call.
+    const Engine::Plan fresh = communicator_.plan(collective, datatype, call.count, nullptr);
+    if (fresh.decision.strategy == policy::Strategy::kNative) return native(call, fresh.decision);
+
+    const bool isAll = call.kind == zipcclNcclAlltoAll;
+    const bool isRoot = call.peer == communicator_.rank();
+    const bool sendsMany = isAll || (call.kind == zipcclNcclScatter && isRoot);
+    const bool receivesMany = isAll || (call.kind == zipcclNcclGather && isRoot);
+    const bool sendsOne = call.kind == zipcclNcclGather && !isRoot;
+    const bool receivesOne = call.kind == zipcclNcclScatter && !isRoot;
+    Phase phase;
+    phase.addStream({call.stream});
+    const auto outcome = std::make_shared<CallOutcome>();
+    outcome->decision = fresh.decision;
+    outcome->inputBytes =
+        sendsMany ? bytesOfCall(call) * ranks() : (receivesOne ? 0 : bytesOfCall(call));
+    const auto add = [&](int peer, bool isOut, std::uint64_t place) {
+      PairMessage message{.source = nullptr,
+                          .target = nullptr,
+                          .elementCount = call.count,
+                          .elementBytes = elementBytes(datatype),
+                          .datatype = datatype,
+                          .stream = {call.stream}};
+      const std::uint64_t offset = place * bytesOfCall(call);
+      if (isOut) {
+        message.source = bytesAt(call.sendbuff, offset);
+      } else {
+        message.target = bytesAt(call.recvbuff, offset);
+      }
+      phase.lanes.push_back(
+          makePairLane(communicator_, collective, peer, isOut, {message}, outcome));
+    };
+    for (int step = 1; step < communicator_.rankCount(); ++step) {
+      const int to = (communicator_.rank() + step) % communicator_.rankCount();
+      const int from =
+          (communicator_.rank() - step + communicator_.rankCount()) % communicator_.rankCount();
+      if (sendsMany) add(to, true, static_cast<std::uint64_t>(to));
+      if (receivesMany) add(from, false, static_cast<std::uint64_t>(from));
+    }
+    if (sendsOne) add(call.peer, true, 0);
+    if (receivesOne) add(call.peer, false, 0);
+    addOwnCopy(phase, call, sendsMany, receivesMany);
+    phase.end = recorder(outcome);
+    return phase;
+  }
+
+  [[nodiscard]] Phase pointToPoint(std::span<const zipcclNcclCall* const> calls) const {
+    Phase phase;
+    const auto outcome = std::make_shared<CallOutcome>();
+    std::map<std::pair<int, bool>, std::vector<PairMessage>> messages;
+    for (const zipcclNcclCall* call : calls) {
+      const bool isOut = call->kind == zipcclNcclSend;
+      phase.addStream({call->stream});
+      PairMessage message{.source = call->sendbuff,
+                          .target = call->recvbuff,
+                          .elementCount = call->count,
+                          .elementBytes = bytesOfDatatype(call->datatype),
+                          .datatype = std::nullopt,
+                          .stream = {call->stream}};
+      if (communicator_.wants(*call)) message.datatype = datatypeOfCall(*call);
+      if (isOut) outcome->inputBytes += bytesOfCall(*call);
+      messages[{call->peer, isOut}].push_back(message);
+    }
+    for (auto& [pair, list] : messages) {
+      phase.lanes.push_back(makePairLane(communicator_, CollectiveKind::kSendRecv, pair.first,
+                                         pair.second, std::move(list), outcome));
+    }
+    phase.end = recorder(outcome);
+    return phase;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t ranks() const {
+    return static_cast<std::uint64_t>(communicator_.rankCount());
+  }
+
+  [[nodiscard]] std::function<void()> recorder(const SharedOutcome& outcome) const {
+    return [&communicator = communicator_, outcome] { communicator.record(*outcome); };
+  }
+
+  [[nodiscard]] Engine::Plan planReduction(CollectiveKind collective, Datatype datatype,
+                                           std::uint64_t elementCount,
+                                           const Reduction& reduction) const {
+    ClassTable::Entry& entry = communicator_.classes.use(
+        classOf(collective, datatype, elementCount), communicator_.callCount++);
+    return communicator_.planReduction(collective, datatype, elementCount, reduction, &entry);
+  }
+
+  [[nodiscard]] Phase gatherPhase(GatherWork work, std::uint64_t inputBytes) const {
+    const auto outcome = std::make_shared<CallOutcome>();
+    outcome->decision = work.plan.decision;
+    outcome->inputBytes = inputBytes;
+    outcome->stagedInputBytes = inputBytes;
+    Phase phase;
+    phase.addStream(work.stream);
+    phase.lanes.push_back(makeGatherLane(communicator_, std::move(work), outcome));
+    phase.end = recorder(outcome);
+    return phase;
+  }
+
+  [[nodiscard]] Phase reducePhase(const zipcclNcclCall& call, ReduceWork work,
+                                  const Reduction& reduction, const SharedOutcome& outcome) const {
+    work.send = call.sendbuff;
+    work.datatype = datatypeOfCall(call);
+    work.factor = factorOf(reduction, work.datatype, communicator_.rankCount());
+    work.stream = {call.stream};
+    outcome->decision = work.plan.decision;
+    Phase phase;
+    phase.addStream(work.stream);
+    phase.lanes.push_back(makeReduceLane(communicator_, std::move(work), outcome));
+    return phase;
+  }
+
+  void addOwnCopy(Phase& phase, const zipcclNcclCall& call, bool sendsMany,
+                  bool receivesMany) const {
+    if (!sendsMany && !receivesMany) return;
+    const std::uint64_t offset =
+        static_cast<std::uint64_t>(communicator_.rank()) * bytesOfCall(call);
+    const std::byte* from = bytesAt(call.sendbuff, sendsMany ? offset : 0);
+    std::byte* to = bytesAt(call.recvbuff, receivesMany ? offset : 0);
+    if (from == to) return;
+    phase.begin = [&communicator = communicator_, from, to, bytes = bytesOfCall(call)] {
+      communicator.device->copy(to, from, bytes, communicator.codecStream.get());
+    };
+  }
+
+  const zipcclNcclApi& api_;
+  NcclCommunicator& communicator_;
+};
+
+/// Without a communicator nothing is known but the call.
+Phase plainPhase(const zipcclNcclApi& api, const zipcclNcclCall& call) {
+  Phase phase;
+  phase.lanes.push_back(makeNativeLane(api, call));
+  phase.addStream({call.stream});
+  return phase;
+}
+
+void addCollective(std::deque<PhaseMaker>& makers, const PhaseBuilder& builder,
+                   const zipcclNcclCall& call) {
+  switch (call.kind) {
+    case zipcclNcclAllGather:
+    case zipcclNcclBroadcast:
+      makers.push_back([builder, &call] { return builder.gather(call); });
+      return;
+    case zipcclNcclReduceScatter:
+      makers.push_back([builder, &call] { return builder.reduceScatter(call); });
+      return;
+    case zipcclNcclAllReduce:
+      for (PhaseMaker& maker : builder.allReduce(call)) makers.push_back(std::move(maker));
+      return;
+    case zipcclNcclAlltoAll:
+    case zipcclNcclGather:
+    case zipcclNcclScatter:
+      makers.push_back([builder, &call] { return builder.pairs(call); });
+      return;
+    case zipcclNcclReduce:
+    case zipcclNcclSend:
+    case zipcclNcclRecv:
+    case zipcclNcclNumKinds:
+      break;
+  }
+  makers.push_back([builder, &call] {
+    return builder.native(call, {.reason = policy::Reason::kOtherOperation});
+  });
+}
+
+}  // namespace
+
+void Phase::addStream(StreamHandle stream) {
+  const auto same = [&](StreamHandle each) { return each.native == stream.native; };
+  if (std::none_of(streams.begin(), streams.end(), same)) streams.push_back(stream);
+}
+
+std::deque<PhaseMaker> makePhases(const zipcclNcclApi& api, NcclCommunicator* communicator,
+                                  std::span<const zipcclNcclCall* const> calls) {
+  std::deque<PhaseMaker> makers;
+  if (communicator == nullptr) {
+    for (const zipcclNcclCall* call : calls) {
+      makers.push_back([&api, call] { return plainPhase(api, *call); });
+    }
+    return makers;
+  }
+  const PhaseBuilder builder(api, *communicator);
+  std::vector<const zipcclNcclCall*> messages;
+  for (const zipcclNcclCall* call : calls) {
+    if (isPointToPoint(*call)) {
+      messages.push_back(call);
+    } else if (communicator->wants(*call)) {
+      addCollective(makers, builder, *call);
+    } else {
+      makers.push_back(
+          [builder, call] { return builder.native(*call, {.reason = policy::Reason::kNoFormat}); });
+    }
+  }
+  if (!messages.empty()) {
+    makers.push_back(
+        [builder, messages = std::move(messages)] { return builder.pointToPoint(messages); });
+  }
+  return makers;
+}
+
+}  // namespace zipccl::collectives

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls of NCCL as phases: lanes that run side by side, one phase after the other.
+
+#pragma once
+
+#include <zipccl/nccl_engine.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/nccl_communicator.hpp"
+#include "collectives/nccl_lanes.hpp"
+#include "transport/transport.hpp"
+
+namespace zipccl::collectives {
+
+/// Lanes that run side by side. It ends when all their items are done with.
+struct Phase {
+  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<transport::StreamHandle> streams;  ///< the caller's, each once
+  /// Puts work on the codec's stream before the first item; may be empty.
+  std::function<void()> begin;
+  std::function<void()> end;  ///< statistics; may be empty
+
+  void addStream(transport::StreamHandle stream);
+};
+
+/// Makes a phase when its turn comes, since what is decided rests on what earlier ones left.
+using PhaseMaker = std::function<Phase()>;
+
+/// The calls of one communicator in one group: collectives in their order, and then all sends and
+/// receives at once. `communicator` is null where nothing may be transformed. The calls must stay
+/// until all phases have ended.
+[[nodiscard]] std::deque<PhaseMaker> makePhases(const zipcclNcclApi& api,
+                                                NcclCommunicator* communicator,
+                                                std::span<const zipcclNcclCall* const> calls);
+
+}  // namespace zipccl::collectives

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of a communicator of NCCL.
+
+#include "collectives/nccl_communicator.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "codec/layout.hpp"
+#include "collectives/frame_geometry.hpp"
+#include "collectives/host_stream_codec.hpp"
+#include "transport/host_stream_device.hpp"
+#if defined(ZIPCCL_HAS_CUDA)
+#include "collectives/gpu_stream_codec.hpp"
+#include "transport/cuda_device.hpp"
+#endif
+
+namespace zipccl::collectives {
+namespace {
+
+constexpr int kSum = 0;
+constexpr int kAvg = 4;
+constexpr int kFirstOpaqueOp = 5;
+
+std::size_t statusCount(int rankCount) {
+  return std::max<std::size_t>(256, 8 * static_cast<std::size_t>(rankCount));
+}
+
+DeviceParts openCuda([[maybe_unused]] int deviceNumber) {
+#if defined(ZIPCCL_HAS_CUDA)
+  DeviceParts parts;
+  parts.device = transport::openCudaDevice(deviceNumber);
+  const transport::CurrentDevice current(*parts.device);
+  parts.codec = makeGpuStreamCodec(*parts.device);
+  return parts;
+#else
+  zipccl::fail(ErrorCode::kInvalidUsage, "this library was built without CUDA");
+#endif
+}
+
+}  // namespace
+
+DeviceParts openDevice(const zipcclNcclApi& api, int deviceNumber) {
+  const transport::HostStreamFunctions functions = transport::findHostStreams(api.image);
+  if (!functions.isPresent()) return openCuda(deviceNumber);
+  auto device = std::make_shared<transport::HostStreamDevice>(functions, deviceNumber);
+  std::unique_ptr<StreamCodec> codec = makeHostStreamCodec(*device);
+  return {std::move(device), std::move(codec)};
+}
+
+std::span<std::byte> RoundScratch::reserve(std::uint64_t round, std::uint64_t bytes) {
+  constexpr std::uint64_t kLeastBytes = std::uint64_t{4} << 20;
+  constexpr std::uint64_t kAlignment = 128;
+  const std::size_t own = round % 2;
+  std::uint64_t& itsBytes = inUse_[own];
+  const std::uint64_t othersBytes = inUse_[1 - own];
+  if (blocks_.empty() || blocks_.back().bytes() < bytes + othersBytes) {
+    // Room for the next round too; the second time for all that can ever be needed.
+    std::uint64_t wanted = blocks_.empty() ? std::max(2 * bytes, kLeastBytes) : maxBytes_;
+    wanted = std::max(std::min(wanted, maxBytes_), bytes + othersBytes);
+    wanted = (wanted + kAlignment - 1) / kAlignment * kAlignment;
+    blocks_.emplace_back(device_, wanted);
+    inUse_ = {};
+  }
+  itsBytes = bytes;
+  const std::span<std::byte> all(blocks_.back().data(), blocks_.back().bytes());
+  return own == 0 ? all.first(bytes) : all.last(bytes);
+}
+
+void RoundScratch::freeRetired() {
+  while (hasRetired()) blocks_.pop_front();
+}
+
+std::uint64_t RoundScratch::heldBytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const transport::DeviceMemory& block : blocks_) bytes += block.bytes();
+  return bytes;
+}
+
+NcclCommunicator::NcclCommunicator(const zipcclNcclApi& api, void* comm,
+                                   const CommunicatorSettings& wanted, DeviceParts parts)
+    : link(api, comm),
+      device(std::move(parts.device)),
+      codec(std::move(parts.codec)),
+      settings(wanted.agreed),
+      codecStream(*device),
+      headerStream(*device),
+      begun(*device),
+      encoded(*device),
+      decoded(*device),
+      moved(*device),
+      headersHere{transport::OwnedEvent(*device), transport::OwnedEvent(*device)},
+      headers(*device, 2 * mostHeaders() * codec::kHeaderBytes),
+      scratch(*device, wanted.agreed.maxScratchBytes),
+      peers(static_cast<std::size_t>(rankCount())),
+      statuses_(*device, statusCount(rankCount()) * sizeof(std::uint32_t)),
+      statusUses_(statusCount(rankCount())) {}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::make(const zipcclNcclApi& api, void* comm,
+                                                         const CommunicatorSettings& wanted) {
+  DeviceParts parts = openDevice(api, transport::NcclLink(api, comm).deviceNumber());
+  const std::shared_ptr<transport::Device> device = parts.device;
+  const transport::CurrentDevice current(*device);
+  return std::make_unique<NcclCommunicator>(api, comm, wanted, std::move(parts));
+}
+
+void NcclCommunicator::destroy(std::unique_ptr<NcclCommunicator> communicator) noexcept {
+  if (communicator->isBroken()) {
+    // Its work may never end, and to free its memory would wait for that.
+    static_cast<void>(communicator.release());
+    return;
+  }
+  const std::shared_ptr<transport::Device> device = communicator->device;
+  try {
+    const transport::CurrentDevice current(*device);
+    communicator.reset();
+  } catch (const Error&) {
+    // The device is gone, at the end of the program: what it held is too.
+    static_cast<void>(communicator.release());
+  }
+}
+
+bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
+  if (!compressionAgreed || settings.strategy == StrategyChoice::kNative || rankCount() <= 1) {
+    return false;
+  }
+  if (call.datatype < 0 || call.datatype > static_cast<int>(Datatype::kFloat8e5m2)) return false;
+  const auto datatype = static_cast<Datatype>(call.datatype);
+  if (!codedDatatype(datatype) || call.count == 0) return false;
+  switch (call.kind) {
+    case zipcclNcclSend:
+    case zipcclNcclRecv:
+      if (call.isGrouped == 0 || call.peer == rank()) return false;
+      break;
+    case zipcclNcclReduceScatter:
+    case zipcclNcclAllReduce:
+      if (!reductionOf(call.op, datatype)) return false;
+      break;
+    case zipcclNcclReduce:
+      return false;
+    case zipcclNcclAllGather:
+    case zipcclNcclBroadcast:
+    case zipcclNcclAlltoAll:
+    case zipcclNcclGather:
+    case zipcclNcclScatter:
+      break;
+    case zipcclNcclNumKinds:
+      return false;
+  }
+  const std::uint64_t bytes = call.count * elementBytes(datatype);
+  if (bytes < std::max<std::uint64_t>(settings.minBytes, 1)) return false;
+  if (windowCount_.load(std::memory_order_relaxed) != 0 &&
+      (isInWindow(call.sendbuff) || isInWindow(call.recvbuff))) {
+    return false;
+  }
+  return !isAlwaysNative(call) && !device->isCapturing({call.stream});
+}
+
+bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call) const {
+  // Two calls that share 63 bits of a hash are not to be expected.
+  const bool isMessage = call.kind == zipcclNcclSend || call.kind == zipcclNcclRecv;
+  std::uint64_t state = static_cast<std::uint64_t>(isMessage ? zipcclNcclSend : call.kind) << 40 ^
+                        static_cast<std::uint64_t>(call.datatype) << 32 ^
+                        static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.op));
+  state = splitMix64(state) ^ call.count;
+  const std::uint64_t hash = splitMix64(state) & ~std::uint64_t{1};
+  std::atomic<std::uint64_t>& known = known_[hash >> 58];
+  const std::uint64_t found = known.load(std::memory_order_relaxed);
+  if ((found & ~std::uint64_t{1}) == hash) return (found & 1U) != 0;
+  const bool result = decideAlwaysNative(call);
+  known.store(hash | (result ? 1U : 0U), std::memory_order_relaxed);
+  return result;
+}
+
+bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call) const {
+  const auto datatype = static_cast<Datatype>(call.datatype);
+  const auto isNative = [](const Engine::Plan& plan) {
+    return plan.decision.strategy == policy::Strategy::kNative;
+  };
+  const auto of = [&](CollectiveKind collective) {
+    return isNative(plan(collective, datatype, call.count, nullptr));
+  };
+  switch (call.kind) {
+    case zipcclNcclAllGather:
+      return of(CollectiveKind::kAllGather);
+    case zipcclNcclBroadcast:
+      return of(CollectiveKind::kBroadcast);
+    case zipcclNcclAlltoAll:
+      return of(CollectiveKind::kAlltoAll);
+    case zipcclNcclGather:
+      return of(CollectiveKind::kGather);
+    case zipcclNcclScatter:
+      return of(CollectiveKind::kScatter);
+    case zipcclNcclSend:
+    case zipcclNcclRecv:
+      return of(CollectiveKind::kSendRecv);
+    case zipcclNcclReduceScatter:
+      return isNative(planReduction(CollectiveKind::kReduceScatter, datatype, call.count,
+                                    *reductionOf(call.op, datatype), nullptr));
+    case zipcclNcclAllReduce:
+      return isNative(planReduction(CollectiveKind::kAllReduce, datatype,
+                                    allReducePart(call.count, rankCount()),
+                                    *reductionOf(call.op, datatype), nullptr));
+    case zipcclNcclReduce:
+    case zipcclNcclNumKinds:
+      break;
+  }
+  return true;
+}
+
+std::uint64_t allReducePart(std::uint64_t elementCount, int rankCount) noexcept {
+  const auto ranks = static_cast<std::uint64_t>(rankCount);
+  return codec::alignUp((elementCount + ranks - 1) / ranks, codec::kTileElements);
+}
+
+std::optional<Reduction> NcclCommunicator::reductionOf(int op, Datatype datatype) const {
+  if (op == kSum) return Reduction{.op = ReduceOp::kSum};
+  if (op == kAvg) return Reduction{.op = ReduceOp::kAvg};
+  if (op < kFirstOpaqueOp) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto made = preMulSums_.find(op);
+  if (made == preMulSums_.end() || made->second.datatype != datatype) return std::nullopt;
+  return made->second.reduction;
+}
+
+void NcclCommunicator::addRedOp(int op, const void* scalar, int datatype, bool isHostScalar) {
+  // A scalar on the device has the value that it has when the call runs, which no host knows.
+  if (!isHostScalar || scalar == nullptr) return;
+  if (datatype < 0 || datatype > static_cast<int>(Datatype::kBfloat16)) return;
+  PreMulSum made{static_cast<Datatype>(datatype), {.op = ReduceOp::kPreMulSum}};
+  std::memcpy(made.reduction.scalar.data(), scalar, elementBytes(made.datatype));
+  const std::lock_guard lock(mutex_);
+  preMulSums_.insert_or_assign(op, made);
+}
+
+void NcclCommunicator::removeRedOp(int op) {
+  const std::lock_guard lock(mutex_);
+  preMulSums_.erase(op);
+}
+
+void NcclCommunicator::addWindow(void* window, void* buffer, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  windows_[window] = {static_cast<const std::byte*>(buffer), bytes};
+  windowCount_.store(windows_.size(), std::memory_order_relaxed);
+}
+
+void NcclCommunicator::removeWindow(void* window) {
+  const std::lock_guard lock(mutex_);
+  windows_.erase(window);
+  windowCount_.store(windows_.size(), std::memory_order_relaxed);
+}
+
+bool NcclCommunicator::isInWindow(const void* buffer) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(buffer);
+  const std::lock_guard lock(mutex_);
+  return std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
+    const auto start = reinterpret_cast<std::uintptr_t>(entry.second.buffer);
+    return address >= start && address - start < entry.second.bytes;
+  });
+}
+
+void NcclCommunicator::fail(const Error& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = error;
+}
+
+std::optional<Error> NcclCommunicator::asyncError() noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    for (std::size_t word = 0; !failure_ && word < statusUses_.size(); ++word) {
+      checkStatusLocked(word);
+    }
+  } catch (const Error& error) {
+    failure_ = error;
+  }
+  return failure_;
+}
+
+void NcclCommunicator::throwIfFailed() {
+  if (const std::optional<Error> error = asyncError()) throw *error;
+}
+
+void NcclCommunicator::await(transport::EventHandle event,
+                             std::optional<Clock::time_point> deadline) {
+  // A transfer is worth a busy wait, for the device idles as long as the host sleeps; a rank that
+  // is late is not.
+  constexpr auto kBusy = std::chrono::milliseconds(20);
+  constexpr auto kPause = std::chrono::microseconds(50);
+  constexpr auto kAskEvery = std::chrono::milliseconds(20);
+  const Clock::time_point start = Clock::now();
+  Clock::time_point asked = start;
+  while (!device->isReached(event)) {
+    expects(!isAborted_.load(std::memory_order_acquire), ErrorCode::kRemoteError, "rank ", rank(),
+            " was waiting for other ranks when the communicator was aborted");
+    const Clock::time_point now = Clock::now();
+    if (now - start > kBusy) {
+      std::this_thread::sleep_for(kPause);
+    } else {
+      std::this_thread::yield();
+    }
+    if (now - asked > kAskEvery) {
+      asked = now;
+      const int error = link.asyncError();
+      expects(error == transport::kNcclSuccess || error == transport::kNcclInProgress,
+              transport::errorCodeOf(error), "NCCL failed while rank ", rank(),
+              " was waiting for other ranks");
+    }
+    expects(!deadline || now < *deadline, ErrorCode::kRemoteError, "rank ", rank(),
+            " waited for other ranks longer than the time limit; a rank without ZipCCL never "
+            "answers");
+  }
+}
+
+Engine::Plan NcclCommunicator::plan(CollectiveKind collective, Datatype datatype,
+                                    std::uint64_t elementCount,
+                                    ClassTable::Entry* classEntry) const {
+  Engine::Plan result;
+  result.classEntry = classEntry;
+  result.facts.settings = settings;
+  decide(result, collective, datatype, elementCount);
+  return result;
+}
+
+Engine::Plan NcclCommunicator::planReduction(CollectiveKind collective, Datatype datatype,
+                                             std::uint64_t elementCount, const Reduction& reduction,
+                                             ClassTable::Entry* classEntry) const {
+  Engine::Plan result;
+  result.classEntry = classEntry;
+  result.facts.settings = settings;
+  result.facts.isScaledSum = isScaledSum(reduction);
+  result.facts.transportReduces = true;
+  int exponent = 0;
+  const float factor = factorOf(reduction, datatype, rankCount());
+  // NCCL multiplies and adds fp16 in one step, which shows where halves of its smallest numbers are
+  // rounded.
+  result.facts.keepsRounding = rankCount() <= 2 && result.facts.isScaledSum &&
+                               std::fabs(std::frexp(factor, &exponent)) == 0.5F &&
+                               (factor == 1.0F || datatype != Datatype::kFloat16);
+  decide(result, collective, datatype, elementCount);
+  return result;
+}
+
+Engine::Plan NcclCommunicator::planGather(Datatype datatype, std::uint64_t elementCount,
+                                          ClassTable::Entry& classEntry) const {
+  Engine::Plan result;
+  result.classEntry = &classEntry;
+  result.facts.settings = settings;
+  // The call was decided on as a whole.
+  result.facts.settings.strategy = StrategyChoice::kStaged;
+  result.facts.settings.collectives = CollectiveSet::all();
+  result.facts.settings.minBytes = 0;
+  decide(result, CollectiveKind::kAllGather, datatype, elementCount);
+  invariant(result.decision.strategy == policy::Strategy::kStaged,
+            "a gather without room in the scratch of the reduction before it");
+  return result;
+}
+
+void NcclCommunicator::decide(Engine::Plan& plan, CollectiveKind collective, Datatype datatype,
+                              std::uint64_t elementCount) const {
+  policy::CallFacts& facts = plan.facts;
+  facts.collective = collective;
+  facts.elementCount = elementCount;
+  facts.rankCount = rankCount();
+  facts.compressionAgreed = compressionAgreed;
+  facts.isProfileGiven = isProfileGiven;
+  facts.overlap = overlap;
+  facts.waitUs = waitUs;
+  facts.hasFormat = true;
+  facts.geometry = frameGeometry(*codedDatatype(datatype));
+  if (plan.classEntry != nullptr) facts.statistics = plan.classEntry->statistics;
+  plan.decision = policy::decide(facts, profile);
+
+  ClassTable::Entry* entry = plan.classEntry;
+  if (entry != nullptr && rank() == 0 &&
+      (!entry->wasLogged || entry->logged != plan.decision.reason)) {
+    entry->wasLogged = true;
+    entry->logged = plan.decision.reason;
+    logInfo(LogSubsystem::kTuning, collectiveName(collective), " of ", elementCount, ' ',
+            datatypeName(datatype), " on ", rankCount(),
+            " ranks: ", policy::describe(plan.decision));
+  }
+}
+
+const transport::OwnedEvent& NcclCommunicator::movedEvent(std::uint64_t round, std::size_t place) {
+  std::deque<transport::OwnedEvent>& events = movedEvents_[round % movedEvents_.size()];
+  while (events.size() <= place) events.emplace_back(*device);
+  return events[place];
+}
+
+std::uint32_t* NcclCommunicator::statusAt(std::size_t word) const noexcept {
+  return reinterpret_cast<std::uint32_t*>(statuses_.data()) + word;
+}
+
+void NcclCommunicator::checkStatusLocked(std::size_t word) {
+  const StatusUse& use = statusUses_[word];
+  if (!use.isBelieved) return;
+  const std::uint32_t found = std::atomic_ref(*statusAt(word)).load(std::memory_order_acquire);
+  if (found == 0) return;
+  checkStatus(static_cast<codec::DecodeStatus>(std::countr_zero(found)), use.place, use.peer);
+}
+
+std::size_t NcclCommunicator::takeStatus() {
+  const std::size_t word = nextStatus_++ % statusUses_.size();
+  const std::lock_guard lock(mutex_);
+  checkStatusLocked(word);
+  statusUses_[word] = {};
+  std::atomic_ref(*statusAt(word)).store(0, std::memory_order_release);
+  return word;
+}
+
+void NcclCommunicator::believeStatus(std::size_t word, const FramePlace& place, int peer) {
+  const std::lock_guard lock(mutex_);
+  statusUses_[word] = {true, place, peer};
+}
+
+void NcclCommunicator::record(const CallOutcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  const bool isStaged = outcome.decision.strategy == policy::Strategy::kStaged;
+  statistics_.nativeCalls += isStaged ? 0 : 1;
+  statistics_.stagedCalls += isStaged ? 1 : 0;
+  statistics_.dynamicCalls += outcome.hadDynamicPart ? 1 : 0;
+  statistics_.inputBytes += outcome.inputBytes;
+  statistics_.stagedInputBytes += outcome.stagedInputBytes;
+  statistics_.encodedBytes += outcome.encodedBytes;
+  statistics_.wireBytesSent = link.wireBytes();
+  statistics_.chunks += outcome.chunks;
+  statistics_.scratchBytes = scratch.heldBytes();
+  statistics_.lastDecision = outcome.decision;
+}
+
+CommunicatorStatistics NcclCommunicator::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+}  // namespace zipccl::collectives

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank of a communicator of NCCL whose calls may be compressed: what the ranks agreed on, what
+// they learnt of earlier calls, and the streams, events and scratch memory of its rounds.
+
+#pragma once
+
+#include <zipccl/nccl_engine.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "collectives/class_table.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/frame_check.hpp"
+#include "collectives/pair_history.hpp"
+#include "collectives/reduction.hpp"
+#include "collectives/stream_codec.hpp"
+#include "policy/decide.hpp"
+#include "transport/device.hpp"
+#include "transport/nccl_link.hpp"
+
+namespace zipccl::collectives {
+
+/// Elements of the parts that an AllReduce is cut into, all but the last ones: whole tiles, since
+/// the rest of a tile is not compressed.
+[[nodiscard]] std::uint64_t allReducePart(std::uint64_t elementCount, int rankCount) noexcept;
+
+/// A device and the codec on it.
+struct DeviceParts {
+  std::shared_ptr<transport::Device> device;
+  std::unique_ptr<StreamCodec> codec;
+};
+
+/// Those of the communicator's device: CUDA's, or host memory where the image is one made for
+/// tests. Throws Error(kInvalidUsage) in a build without CUDA otherwise.
+[[nodiscard]] DeviceParts openDevice(const zipcclNcclApi& api, int deviceNumber);
+
+/// Scratch of the rounds of one communicator: two rounds share a block, one from either end. It
+/// grows once at most, to the bound; the first block stays until nothing is in flight, since to
+/// free memory may wait for all of the device's work.
+class RoundScratch {
+ public:
+  RoundScratch(transport::Device& device, std::uint64_t maxBytes)
+      : device_(device), maxBytes_(maxBytes) {}
+
+  /// `bytes`, a multiple of 128, for round number `round`, until round + 2.
+  [[nodiscard]] std::span<std::byte> reserve(std::uint64_t round, std::uint64_t bytes);
+  /// No round is in flight.
+  void releaseAll() noexcept { inUse_ = {}; }
+
+  [[nodiscard]] bool hasRetired() const noexcept { return blocks_.size() > 1; }
+  /// The device is done with all that was reserved before the last growth.
+  void freeRetired();
+
+  [[nodiscard]] std::uint64_t heldBytes() const noexcept;
+
+ private:
+  transport::Device& device_;
+  std::uint64_t maxBytes_;
+  std::deque<transport::DeviceMemory> blocks_;  ///< the last one is in use
+  std::array<std::uint64_t, 2> inUse_{};        ///< of the last block, by even and odd rounds
+};
+
+/// Threads: one at a time makes calls; abort(), asyncError(), and what concerns windows and
+/// operations, are for any thread at any time.
+class NcclCommunicator {
+ public:
+  /// Nothing is agreed on yet (nccl_attach.hpp). The device must be current, here and at the end.
+  NcclCommunicator(const zipcclNcclApi& api, void* comm, const CommunicatorSettings& settings,
+                   DeviceParts parts);
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  ~NcclCommunicator() = default;
+
+  /// The same with the device made current.
+  [[nodiscard]] static std::unique_ptr<NcclCommunicator> make(const zipcclNcclApi& api, void* comm,
+                                                              const CommunicatorSettings& settings);
+  static void destroy(std::unique_ptr<NcclCommunicator> communicator) noexcept;
+
+  [[nodiscard]] int rank() const noexcept { return link.rank(); }
+  [[nodiscard]] int rankCount() const noexcept { return link.rankCount(); }
+
+  /// Whether the call may be compressed. Within 100 ns where a call like it was asked for before.
+  [[nodiscard]] bool wants(const zipcclNcclCall& call) const;
+
+  /// The reduction that `op` is of that datatype, if frames can be reduced by it.
+  [[nodiscard]] std::optional<Reduction> reductionOf(int op, Datatype datatype) const;
+
+  void addRedOp(int op, const void* scalar, int datatype, bool isHostScalar);
+  void removeRedOp(int op);
+  void addWindow(void* window, void* buffer, std::uint64_t bytes);
+  void removeWindow(void* window);
+  [[nodiscard]] bool isInWindow(const void* buffer) const;
+
+  void abort() noexcept { isAborted_.store(true, std::memory_order_release); }
+  /// Whether it has failed or was aborted.
+  [[nodiscard]] bool isBroken() noexcept { return isAborted() || asyncError().has_value(); }
+  [[nodiscard]] bool isAborted() const noexcept {
+    return isAborted_.load(std::memory_order_acquire);
+  }
+  /// Makes `error` what every later call throws, unless there is one already.
+  void fail(const Error& error) noexcept;
+  /// Looks for frames that turned out to be damaged, too.
+  [[nodiscard]] std::optional<Error> asyncError() noexcept;
+  void throwIfFailed();
+
+  /// Waits until the device has reached `event`. Throws Error(kRemoteError) when aborted, when
+  /// NCCL says that the communicator failed, or at `deadline`.
+  using Clock = std::chrono::steady_clock;
+  void await(transport::EventHandle event, std::optional<Clock::time_point> deadline = {});
+
+  // Decisions, as Engine::plan...() of communicator.hpp.
+  [[nodiscard]] Engine::Plan plan(CollectiveKind collective, Datatype datatype,
+                                  std::uint64_t elementCount, ClassTable::Entry* classEntry) const;
+  [[nodiscard]] Engine::Plan planReduction(CollectiveKind collective, Datatype datatype,
+                                           std::uint64_t elementCount, const Reduction& reduction,
+                                           ClassTable::Entry* classEntry) const;
+
+  /// The all-gather that is a part of a staged AllReduce, staged itself.
+  [[nodiscard]] Engine::Plan planGather(Datatype datatype, std::uint64_t elementCount,
+                                        ClassTable::Entry& classEntry) const;
+
+  /// A word, zero, in which work on the device notes faults of a frame. Words are used in turn, so
+  /// often that the work of the last use has long been done. Throws what the last use found.
+  [[nodiscard]] std::size_t takeStatus();
+  [[nodiscard]] std::uint32_t* statusAt(std::size_t word) const noexcept;
+  /// What the word says is, or will be, true of the frame of `peer`. Words of which nobody says so
+  /// count for nothing.
+  void believeStatus(std::size_t word, const FramePlace& place, int peer);
+
+  void record(const CallOutcome& outcome);
+  [[nodiscard]] CommunicatorStatistics statistics() const;
+
+  transport::NcclLink link;
+  std::shared_ptr<transport::Device> device;
+  std::unique_ptr<StreamCodec> codec;
+
+  // What the handshake found: constant afterwards.
+  policy::AgreedSettings settings;
+  policy::Profile profile;
+  policy::OverlapGoal overlap;
+  double waitUs = 0.0;  ///< what the host's waits in a call cost
+  bool isProfileGiven = false;
+  bool compressionAgreed = false;
+
+  // Of the rounds.
+  transport::OwnedStream codecStream;
+  transport::OwnedStream headerStream;
+  transport::OwnedEvent begun;    ///< the caller's streams have come to the call
+  transport::OwnedEvent encoded;  ///< the frames of a round
+  transport::OwnedEvent decoded;  ///< the last frames of a call
+  transport::OwnedEvent moved;    ///< dynamic parts of a round, on one of the caller's streams
+  std::array<transport::OwnedEvent, 2> headersHere;
+  /// Of a round and the `place`-th of the caller's streams in it; made when first asked for.
+  [[nodiscard]] const transport::OwnedEvent& movedEvent(std::uint64_t round, std::size_t place);
+  transport::SharedMemory headers;  ///< of two rounds, mostHeaders() each
+  RoundScratch scratch;
+  [[nodiscard]] std::size_t mostHeaders() const noexcept {
+    return 2 * static_cast<std::size_t>(rankCount()) + 2;
+  }
+
+  // What earlier calls were like.
+  ClassTable classes;
+  ClassTable gatherClasses;
+  std::vector<PeerHistories> peers;
+  std::uint64_t callCount = 0;  ///< collective calls that were planned: equal on all ranks
+
+ private:
+  struct Window {
+    const std::byte* buffer;
+    std::uint64_t bytes;
+  };
+  struct PreMulSum {
+    Datatype datatype;
+    Reduction reduction;
+  };
+  struct StatusUse {
+    bool isBelieved = false;
+    FramePlace place;
+    int peer = 0;
+  };
+
+  /// Whether the call goes native whatever earlier ones were like: a function of agreed facts.
+  [[nodiscard]] bool isAlwaysNative(const zipcclNcclCall& call) const;
+  [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call) const;
+  void decide(Engine::Plan& plan, CollectiveKind collective, Datatype datatype,
+              std::uint64_t elementCount) const;
+  void checkStatusLocked(std::size_t word);
+
+  std::array<std::deque<transport::OwnedEvent>, 2> movedEvents_;
+  transport::SharedMemory statuses_;
+  std::size_t nextStatus_ = 0;
+  std::atomic<bool> isAborted_ = false;
+  /// Of calls by their hash: the hash, and in its lowest bit what isAlwaysNative() found.
+  mutable std::array<std::atomic<std::uint64_t>, 64> known_{};
+  std::atomic<std::size_t> windowCount_ = 0;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  std::vector<StatusUse> statusUses_;
+  std::map<void*, Window> windows_;
+  std::map<int, PreMulSum> preMulSums_;
+  std::optional<Error> failure_;
+  CommunicatorStatistics statistics_;
+};
+
+}  // namespace zipccl::collectives

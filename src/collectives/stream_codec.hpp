@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What collectives over device memory need of a codec: work that is put on a stream and never
+// waited for. Headers are sealed where the frames are made; what a reader has to know of a header
+// is brought to host memory by the stream, and so is what was wrong with a frame.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collectives/frame_codec.hpp"
+#include "collectives/frame_note.hpp"
+#include "transport/transport.hpp"
+#include "zipccl/codec.hpp"
+
+namespace zipccl::collectives {
+
+/// A frame to be made, contiguous, in `frame`, which holds maxFrameBytes bytes, 128-byte aligned.
+struct EncodeJob {
+  codec::FrameSpec spec;
+  const void* source = nullptr;
+  std::span<std::byte> frame;
+  FrameNote note;  ///< lowTiles is counted by the encoder
+};
+
+/// A frame to be read. `status` collects a bit, 1 << DecodeStatus, for each kind of fault.
+struct DecodeJob {
+  codec::FrameSpec spec;
+  FrameParts frame;
+  void* output = nullptr;
+  std::uint32_t* status = nullptr;
+};
+
+/// A frame of those that are added up: pools may differ.
+struct AddendFrame {
+  std::uint64_t poolBytes = 0;
+  FrameParts frame;
+};
+
+/// Frames of one datatype, layout and element count, one of each rank in rank order, whose sum goes
+/// to `output`, by the arithmetic of reduction.hpp.
+struct ReduceJob {
+  codec::FrameSpec spec;  ///< but for the pool
+  std::span<const AddendFrame> addends;
+  float factor = 1.0F;
+  void* output = nullptr;
+  std::uint32_t* status = nullptr;
+};
+
+/// All frames, sources and outputs are device memory; statuses and headers memory that host and
+/// device share. Work is queued on the stream in the order of the calls. Spans of jobs are not
+/// needed once a call returns.
+class StreamCodec {
+ public:
+  StreamCodec() = default;
+  StreamCodec(const StreamCodec&) = delete;
+  StreamCodec& operator=(const StreamCodec&) = delete;
+  virtual ~StreamCodec() = default;
+
+  /// Encodes and seals. One stream at a time may be used for this.
+  virtual void encode(std::span<const EncodeJob> jobs, transport::StreamHandle stream) = 0;
+  virtual void decode(std::span<const DecodeJob> jobs, transport::StreamHandle stream) = 0;
+  virtual void decodeReduce(const ReduceJob& job, transport::StreamHandle stream) = 0;
+
+  /// Copies the headers of `frames`, codec::kHeaderBytes each, one behind the other to `headers`.
+  virtual void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
+                              transport::StreamHandle stream) = 0;
+};
+
+}  // namespace zipccl::collectives

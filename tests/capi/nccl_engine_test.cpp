@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine behind the table of zipccl/nccl_engine.h, over a fake NCCL: ranks are threads, streams
+// are asynchronous, and what arrives is compared bit for bit. Everything that can be is compressed,
+// with so little scratch that calls take many rounds.
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <zipccl/nccl_engine.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/reference_reduction.hpp"
+#include "collectives/tensors.hpp"
+#include "fake_nccl.h"
+#include "nccl_calls.h"
+#include "support/seeded_test.hpp"
+
+namespace zipccl::testing {
+namespace {
+
+using collectives::Datatype;
+using collectives::elementBytes;
+using collectives::ReduceOp;
+using collectives::Reduction;
+using collectives::testing::Content;
+using collectives::testing::kAllContents;
+using collectives::testing::makeShard;
+using collectives::testing::preMulSum;
+using collectives::testing::referenceReduction;
+using collectives::testing::Shard;
+
+constexpr int kSuccess = 0;
+constexpr int kRemoteError = 6;
+constexpr std::byte kPoison{0xA5};
+
+// Before the library reads its settings, which it does once.
+const bool kIsEnvironmentSet = [] {
+  ::setenv("ZIPCCL_STRATEGY", "staged", 1);
+  ::setenv("ZIPCCL_MAX_SCRATCH", "1M", 1);
+  ::setenv("ZIPCCL_TIMEOUT", "5", 0);
+  return true;
+}();
+
+const zipcclNcclApi& api() {
+  static const zipcclNcclApi functions = [] {
+    zipcclNcclApi made{};
+    made.size = sizeof(made);
+    ncclGetVersion(&made.version);
+    made.image = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+    made.getErrorString = ncclGetErrorString;
+    made.getLastError = ncclGetLastError;
+    made.groupStart = ncclGroupStart;
+    made.groupEnd = ncclGroupEnd;
+    made.commCount = ncclCommCount;
+    made.commUserRank = ncclCommUserRank;
+    made.commCuDevice = ncclCommCuDevice;
+    made.commGetAsyncError = ncclCommGetAsyncError;
+    made.commSplit = [](void* comm, int color, int key, void** newcomm, void* config) {
+      return ncclCommSplit(comm, color, key, newcomm, static_cast<ncclConfig_t*>(config));
+    };
+    made.commDestroy = ncclCommDestroy;
+    made.commAbort = ncclCommAbort;
+    made.allGather = ncclAllGather;
+    made.reduceScatter = ncclReduceScatter;
+    made.allReduce = ncclAllReduce;
+    made.broadcast = ncclBroadcast;
+    made.reduce = ncclReduce;
+    made.allToAll = ncclAlltoAll;
+    made.gather = ncclGather;
+    made.scatter = ncclScatter;
+    made.send = ncclSend;
+    made.recv = ncclRecv;
+    return made;
+  }();
+  return functions;
+}
+
+const zipcclNcclEngine& engine() { return *zipcclGetNcclEngine(ZIPCCL_NCCL_ENGINE_VERSION); }
+
+/// One rank's end, in its thread.
+struct Rank {
+  int rank = 0;
+  int count = 0;
+  void* comm = nullptr;
+  void* attached = nullptr;
+  fakeStream_t streams[2] = {};
+
+  void synchronize() const {
+    for (const fakeStream_t stream : streams) fakeStreamSynchronize(stream);
+  }
+};
+
+/// What a program asks for. All ranks know all of it.
+struct TestCall {
+  zipcclNcclKind kind = zipcclNcclAllGather;  ///< zipcclNcclSend: a message for each ordered pair
+  Datatype datatype = Datatype::kBfloat16;
+  std::uint64_t count = 0;
+  std::vector<Content> contents{Content::kGaussian};  ///< of ranks 0, 1, ..., and again
+  bool isInPlace = false;
+  int root = 0;
+  Reduction reduction;
+  int stream = 0;
+  std::uint64_t offset = 0;  ///< elements that the buffers are off a multiple of 64 bytes
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return count * elementBytes(datatype); }
+  /// Messages of pairs differ in size.
+  [[nodiscard]] std::uint64_t messageCount(int from, int to) const {
+    return (count * static_cast<std::uint64_t>(1 + (3 * from + 5 * to) % 4) / 4) % (count + 1);
+  }
+  [[nodiscard]] Shard part(int from, int to, std::uint64_t elements) const {
+    const Content content = contents[static_cast<std::size_t>(from) % contents.size()];
+    return makeShard(seed + 1000U * static_cast<unsigned>(to + 1), from, datatype, elements,
+                     content);
+  }
+};
+
+Shard joined(const std::vector<Shard>& parts) {
+  Shard all;
+  for (const Shard& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+/// A buffer between poisoned bytes.
+class Buffer {
+ public:
+  Buffer(std::uint64_t bytes, std::uint64_t offsetBytes)
+      : memory_(bytes + 256, kPoison), bytes_(bytes) {
+    const auto start = reinterpret_cast<std::uintptr_t>(memory_.data());
+    at_ = memory_.data() + (64 - start % 64) + 64 + offsetBytes % 64;
+  }
+  [[nodiscard]] std::byte* data() const { return at_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  void put(std::uint64_t at, const Shard& content) {
+    if (!content.empty()) std::memcpy(at_ + at, content.data(), content.size());
+  }
+  void expect(const Shard& content, const std::string& what) const {
+    ASSERT_EQ(content.size(), bytes_);
+    for (std::uint64_t i = 0; i < bytes_; ++i) {
+      ASSERT_EQ(at_[i], content[i]) << what << ": byte " << i << " of " << bytes_;
+    }
+    EXPECT_TRUE(at_[-1] == kPoison && at_[bytes_] == kPoison) << what << " wrote beside its buffer";
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+  std::uint64_t bytes_;
+  std::byte* at_;
+};
+
+/// A call of one rank: its buffers, what it expects, and what it passes.
+class Made {
+ public:
+  Made(const TestCall& test, const Rank& rank) : test_(test), rank_(rank), op_(opOf()) {
+    const auto ranks = static_cast<std::uint64_t>(rank.count);
+    switch (test.kind) {
+      case zipcclNcclAllGather: {
+        std::vector<Shard> shards;
+        for (int r = 0; r < rank.count; ++r) shards.push_back(test.part(r, 0, test.count));
+        make(shards[own()], joined(shards), own() * test.bytes());
+        break;
+      }
+      case zipcclNcclBroadcast:
+        make(test.part(rank.rank, 0, test.count), test.part(test.root, 0, test.count), 0);
+        break;
+      case zipcclNcclReduceScatter:
+      case zipcclNcclAllReduce: {
+        const bool isAll = test.kind == zipcclNcclAllReduce;
+        const std::uint64_t elements = isAll ? test.count : ranks * test.count;
+        std::vector<Shard> addends;
+        for (int r = 0; r < rank.count; ++r) addends.push_back(test.part(r, 0, elements));
+        Shard sum = referenceReduction(test.datatype, test.reduction, addends);
+        if (isAll) {
+          make(addends[own()], sum, 0);
+        } else {
+          const auto at = static_cast<std::ptrdiff_t>(own() * test.bytes());
+          makeReduceScatter(
+              addends[own()],
+              {sum.begin() + at, sum.begin() + at + static_cast<std::ptrdiff_t>(test.bytes())});
+        }
+        break;
+      }
+      case zipcclNcclAlltoAll: {
+        std::vector<Shard> out, in;
+        for (int r = 0; r < rank.count; ++r) {
+          out.push_back(test.part(rank.rank, r, test.count));
+          in.push_back(test.part(r, rank.rank, test.count));
+        }
+        make(joined(out), joined(in), {});
+        break;
+      }
+      case zipcclNcclGather: {
+        std::vector<Shard> shards;
+        for (int r = 0; r < rank.count; ++r) shards.push_back(test.part(r, 0, test.count));
+        if (rank.rank == test.root) {
+          make(shards[own()], joined(shards), own() * test.bytes());
+        } else {
+          make(shards[own()], {}, {});
+        }
+        break;
+      }
+      case zipcclNcclScatter: {
+        std::vector<Shard> parts;
+        for (int r = 0; r < rank.count; ++r) parts.push_back(test.part(test.root, r, test.count));
+        make(rank.rank == test.root ? joined(parts) : Shard{}, parts[own()], {});
+        break;
+      }
+      default:
+        for (int r = 0; r < rank.count; ++r) {
+          addMessage(zipcclNcclSend, r, test.part(rank.rank, r, test.messageCount(rank.rank, r)));
+          addMessage(zipcclNcclRecv, r, test.part(r, rank.rank, test.messageCount(r, rank.rank)));
+        }
+    }
+  }
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  ~Made() {
+    if (op_ > 4) {
+      engine().redOpDestroyed(rank_.attached, op_);
+      EXPECT_EQ(ncclRedOpDestroy(op_, rank_.comm), kSuccess);
+    }
+  }
+
+  [[nodiscard]] const std::vector<zipcclNcclCall>& calls() const { return calls_; }
+
+  void check() const {
+    const std::string what = "rank " + std::to_string(rank_.rank) + ", kind " +
+                             std::to_string(static_cast<int>(test_.kind)) + ", count " +
+                             std::to_string(test_.count) + ", datatype " +
+                             std::to_string(static_cast<int>(test_.datatype));
+    for (std::size_t i = 0; i < outputs_.size(); ++i) outputs_[i]->expect(expected_[i], what);
+  }
+
+ private:
+  [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(rank_.rank); }
+
+  [[nodiscard]] int opOf() const {
+    if (test_.reduction.op != ReduceOp::kPreMulSum) return static_cast<int>(test_.reduction.op);
+    int op = 0;
+    std::array<std::byte, 8> scalar = test_.reduction.scalar;
+    const int datatype = static_cast<int>(test_.datatype);
+    EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, scalar.data(), datatype, 1, rank_.comm), kSuccess);
+    engine().redOpCreated(rank_.attached, op, scalar.data(), datatype, 1);
+    return op;
+  }
+
+  [[nodiscard]] std::shared_ptr<Buffer> buffer(std::uint64_t bytes) const {
+    return std::make_shared<Buffer>(bytes, test_.offset * elementBytes(test_.datatype));
+  }
+
+  [[nodiscard]] zipcclNcclCall call(zipcclNcclKind kind, int peer, std::uint64_t count) const {
+    zipcclNcclCall made{};
+    made.kind = kind;
+    made.isGrouped = 1;
+    made.count = count;
+    made.datatype = static_cast<int>(test_.datatype);
+    made.op = op_;
+    made.peer = peer;
+    made.comm = rank_.comm;
+    made.attached = rank_.attached;
+    made.stream = rank_.streams[test_.stream];
+    return made;
+  }
+
+  /// `inPlaceAt`: where in the output the input stands when in place, if there is such a form.
+  void make(const Shard& input, const Shard& output, std::optional<std::uint64_t> inPlaceAt) {
+    auto out = buffer(output.size());
+    zipcclNcclCall made = call(test_.kind, test_.root, test_.count);
+    made.recvbuff = out->data();
+    if (test_.isInPlace && inPlaceAt) {
+      out->put(*inPlaceAt, input);
+      made.sendbuff = out->data() + *inPlaceAt;
+    } else {
+      auto in = buffer(input.size());
+      in->put(0, input);
+      made.sendbuff = in->data();
+      inputs_.push_back(in);
+    }
+    add(made, out, output);
+  }
+
+  void makeReduceScatter(const Shard& input, const Shard& output) {
+    auto in = buffer(input.size());
+    in->put(0, input);
+    zipcclNcclCall made = call(test_.kind, test_.root, test_.count);
+    made.sendbuff = in->data();
+    if (test_.isInPlace) {
+      made.recvbuff = in->data() + own() * test_.bytes();
+      Shard all = input;
+      if (!output.empty()) {
+        std::memcpy(all.data() + own() * test_.bytes(), output.data(), output.size());
+      }
+      add(made, in, all);
+    } else {
+      auto out = buffer(output.size());
+      made.recvbuff = out->data();
+      inputs_.push_back(in);
+      add(made, out, output);
+    }
+  }
+
+  void addMessage(zipcclNcclKind kind, int peer, const Shard& content) {
+    auto made = call(kind, peer, content.size() / elementBytes(test_.datatype));
+    auto at = buffer(content.size());
+    if (kind == zipcclNcclSend) {
+      at->put(0, content);
+      made.sendbuff = at->data();
+      inputs_.push_back(at);
+      calls_.push_back(made);
+    } else {
+      made.recvbuff = at->data();
+      add(made, at, content);
+    }
+  }
+
+  void add(const zipcclNcclCall& made, std::shared_ptr<Buffer> out, Shard expected) {
+    calls_.push_back(made);
+    outputs_.push_back(std::move(out));
+    expected_.push_back(std::move(expected));
+  }
+
+  TestCall test_;
+  Rank rank_;
+  int op_;
+  std::vector<zipcclNcclCall> calls_;
+  std::vector<std::shared_ptr<Buffer>> inputs_;
+  std::vector<std::shared_ptr<Buffer>> outputs_;
+  std::vector<Shard> expected_;
+};
+
+class NcclEngine : public SeededTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(zipcclGetNcclEngine(ZIPCCL_NCCL_ENGINE_VERSION), nullptr);
+    ASSERT_NE(api().image, nullptr);
+    fakeFaultsClear();
+    fakeSetJitterUs(50);
+  }
+  void TearDown() override {
+    EXPECT_EQ(fakeFaultCount(), 0) << fakeFaultText();
+    EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
+  }
+
+  /// Runs `work` for each rank, in a thread of its own.
+  static void onRanks(int ranks, const std::function<void(Rank&)>& work) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), kSuccess);
+    std::vector<std::thread> threads;
+    for (int number = 0; number < ranks; ++number) {
+      threads.emplace_back([&, number] {
+        fakeSetDevice(number);
+        Rank rank{.rank = number, .count = ranks};
+        ASSERT_EQ(ncclCommInitRank(&rank.comm, ranks, id, number), kSuccess);
+        engine().attach(&api(), &rank.comm, 1, &rank.attached);
+        for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
+        work(rank);
+        for (const fakeStream_t stream : rank.streams) fakeStreamDestroy(stream);
+        engine().detach(rank.attached);
+        EXPECT_EQ(ncclCommDestroy(rank.comm), kSuccess);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  /// All calls in one group.
+  static void runGroup(const Rank& rank, const std::vector<TestCall>& tests) {
+    std::vector<std::unique_ptr<Made>> made;
+    std::vector<zipcclNcclCall> calls;
+    for (const TestCall& test : tests) {
+      made.push_back(std::make_unique<Made>(test, rank));
+      const std::vector<zipcclNcclCall>& its = made.back()->calls();
+      calls.insert(calls.end(), its.begin(), its.end());
+    }
+    const int result = engine().run(calls.data(), calls.size());
+    const char* const words = engine().lastError(rank.attached);
+    EXPECT_EQ(result, kSuccess) << (words != nullptr ? words : "");
+    rank.synchronize();
+    for (const auto& each : made) each->check();
+    EXPECT_EQ(engine().asyncError(rank.attached, kSuccess), kSuccess);
+  }
+
+  TestCall randomCall(int ranks) {
+    static constexpr zipcclNcclKind kKinds[] = {
+        zipcclNcclAllGather, zipcclNcclReduceScatter, zipcclNcclAllReduce, zipcclNcclBroadcast,
+        zipcclNcclAlltoAll,  zipcclNcclGather,        zipcclNcclScatter,   zipcclNcclSend};
+    static constexpr Datatype kCoded[] = {Datatype::kBfloat16, Datatype::kFloat16,
+                                          Datatype::kFloat32};
+    static constexpr std::uint64_t kCounts[] = {0, 1, 2, 7, 31, 33, 1023, 1024, 1025, 8192, 20000};
+    TestCall test;
+    test.kind = kKinds[random_.below(std::size(kKinds))];
+    test.datatype = kCoded[random_.below(std::size(kCoded))];
+    const bool isReduction =
+        test.kind == zipcclNcclReduceScatter || test.kind == zipcclNcclAllReduce;
+    if (!isReduction && random_.below(8) == 0) test.datatype = Datatype::kUint8;
+    test.count =
+        random_.below(2) == 0 ? kCounts[random_.below(std::size(kCounts))] : random_.below(60000);
+    test.contents.clear();
+    for (int rank = 0; rank < ranks; ++rank) {
+      test.contents.push_back(kAllContents[random_.below(std::size(kAllContents))]);
+    }
+    test.isInPlace = random_.below(2) == 0;
+    test.root = static_cast<int>(random_.below(static_cast<std::uint64_t>(ranks)));
+    test.stream = static_cast<int>(random_.below(2));
+    test.offset = random_.below(3);
+    test.seed = random_();
+    switch (isReduction ? random_.below(3) : 0) {
+      case 1:
+        test.reduction = {.op = ReduceOp::kAvg};
+        break;
+      case 2:
+        test.reduction = preMulSum(test.datatype, 0.3);
+        break;
+      default:
+        break;
+    }
+    return test;
+  }
+};
+
+TEST_F(NcclEngine, GivesOutOneVersion) {
+  EXPECT_EQ(zipcclGetNcclEngine(ZIPCCL_NCCL_ENGINE_VERSION + 1), nullptr);
+  EXPECT_EQ(engine().size, sizeof(zipcclNcclEngine));
+}
+
+TEST_F(NcclEngine, EveryKindDeliversEveryBit) {
+  for (const int ranks : {2, 3}) {
+    const std::uint64_t seed = random_();
+    onRanks(ranks, [&](Rank& rank) {
+      ASSERT_NE(rank.attached, nullptr);
+      std::uint64_t state = seed;
+      for (int kind = 0; kind < zipcclNcclNumKinds; ++kind) {
+        if (kind == zipcclNcclReduce || kind == zipcclNcclRecv) continue;
+        for (const Content content : kAllContents) {
+          TestCall test;
+          test.kind = static_cast<zipcclNcclKind>(kind);
+          test.count = 50'001;
+          test.contents = {content, Content::kGaussian};
+          test.seed = splitMix64(state);
+          runGroup(rank, {test});
+        }
+      }
+    });
+  }
+}
+
+TEST_F(NcclEngine, RandomGroupsDeliverEveryBit) {
+  constexpr int kGroups = 25;
+  for (const int ranks : {2, 4}) {
+    std::vector<std::vector<TestCall>> groups;
+    for (int i = 0; i < kGroups; ++i) {
+      std::vector<TestCall> group(1 + random_.below(4));
+      for (TestCall& test : group) test = randomCall(ranks);
+      groups.push_back(group);
+    }
+    onRanks(ranks, [&](Rank& rank) {
+      for (const auto& group : groups) {
+        runGroup(rank, group);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    });
+  }
+}
+
+TEST_F(NcclEngine, LearnsThePoolSoThatDynamicPartsEnd) {
+  // What a call sends over the real library: the groups that carry dynamic parts are additional.
+  constexpr int kCalls = 5;
+  onRanks(2, [&](Rank& rank) {
+    for (int i = 0; i < kCalls; ++i) {
+      TestCall test;
+      test.count = 40'000;
+      test.contents = {Content::kManyEscapes};
+      test.seed = 77;
+      // Threads share the trace: rank 0 reads it while rank 1 waits for the next call.
+      if (rank.rank == 0) fakeNcclTrace(1);
+      runGroup(rank, {test});
+      if (rank.rank != 0) continue;
+      const std::string trace = fakeNcclTraceText();
+      std::size_t gathers = 0;
+      for (std::size_t at = 0; (at = trace.find("AllGather", at)) != std::string::npos; ++at) {
+        ++gathers;
+      }
+      fakeNcclTrace(0);
+      if (i == kCalls - 1) {
+        EXPECT_GE(gathers, 1U);
+        EXPECT_LE(gathers, 2U) << trace;
+      }
+    }
+  });
+}
+
+TEST_F(NcclEngine, CallsItDoesNotWantGoAsTheyAre) {
+  onRanks(2, [&](Rank& rank) {
+    TestCall test;
+    test.count = 5000;
+    test.seed = 5;
+    const Made made(test, rank);
+    zipcclNcclCall call = made.calls()[0];
+    EXPECT_EQ(engine().wants(&call), 1);
+    call.datatype = static_cast<int>(Datatype::kInt32);
+    EXPECT_EQ(engine().wants(&call), 0);
+    call = made.calls()[0];
+    call.kind = zipcclNcclReduceScatter;
+    call.op = 2;
+    EXPECT_EQ(engine().wants(&call), 0) << "Max";
+    call.op = 7;
+    EXPECT_EQ(engine().wants(&call), 0) << "an opaque operation of which nothing is known";
+    call.kind = zipcclNcclSend;
+    call.peer = 1 - rank.rank;
+    EXPECT_EQ(engine().wants(&call), 1);
+    call.isGrouped = 0;
+    EXPECT_EQ(engine().wants(&call), 0);
+
+    call = made.calls()[0];
+    int window = 0;
+    engine().windowRegistered(rank.attached, call.recvbuff, 64, &window);
+    EXPECT_EQ(engine().wants(&call), 0);
+    engine().windowDeregistered(rank.attached, &window);
+    EXPECT_EQ(engine().wants(&call), 1);
+
+    fakeStreamBeginCapture(rank.streams[0]);
+    EXPECT_EQ(engine().wants(&call), 0);
+    fakeGraphDestroy(fakeStreamEndCapture(rank.streams[0]));
+    EXPECT_EQ(engine().wants(&call), 1);
+  });
+}
+
+TEST_F(NcclEngine, ACapturedCallGoesAsItIs) {
+  onRanks(2, [&](Rank& rank) {
+    TestCall test;
+    test.count = 3000;
+    test.seed = 6;
+    const Made made(test, rank);
+    fakeStreamBeginCapture(rank.streams[0]);
+    EXPECT_EQ(engine().run(made.calls().data(), 1), kSuccess);
+    const fakeGraph_t graph = fakeStreamEndCapture(rank.streams[0]);
+    fakeGraphLaunch(graph, rank.streams[0]);
+    rank.synchronize();
+    made.check();
+    fakeGraphDestroy(graph);
+  });
+}
+
+TEST_F(NcclEngine, OneThreadDrivesSeveralRanks) {
+  constexpr int kRanks = 2;
+  void* comms[kRanks] = {};
+  void* attached[kRanks] = {};
+  ASSERT_EQ(ncclCommInitAll(comms, kRanks, nullptr), kSuccess);
+  engine().attach(&api(), comms, kRanks, attached);
+  std::vector<Rank> ranks;
+  for (int number = 0; number < kRanks; ++number) {
+    ASSERT_NE(attached[number], nullptr);
+    fakeSetDevice(number);
+    Rank rank{.rank = number, .count = kRanks, .comm = comms[number], .attached = attached[number]};
+    for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
+    ranks.push_back(rank);
+  }
+  fakeSetDevice(0);
+  for (int i = 0; i < 10; ++i) {
+    const TestCall test = randomCall(kRanks);
+    std::vector<std::unique_ptr<Made>> made;
+    std::vector<zipcclNcclCall> calls;
+    for (const Rank& rank : ranks) {
+      fakeSetDevice(rank.rank);
+      made.push_back(std::make_unique<Made>(test, rank));
+      const auto& its = made.back()->calls();
+      calls.insert(calls.end(), its.begin(), its.end());
+    }
+    fakeSetDevice(0);
+    EXPECT_EQ(engine().run(calls.data(), calls.size()), kSuccess);
+    EXPECT_EQ(fakeGetDevice(), 0);
+    for (const Rank& rank : ranks) rank.synchronize();
+    for (const auto& each : made) each->check();
+  }
+  for (const Rank& rank : ranks) {
+    for (const fakeStream_t stream : rank.streams) fakeStreamDestroy(stream);
+    engine().detach(rank.attached);
+    EXPECT_EQ(ncclCommDestroy(rank.comm), kSuccess);
+  }
+}
+
+TEST_F(NcclEngine, AnAbortEndsAWait) {
+  std::atomic<bool> isOver = false;
+  onRanks(2, [&](Rank& rank) {
+    TestCall test;
+    test.count = 30'000;
+    const Made made(test, rank);
+    if (rank.rank == 1) {
+      while (!isOver) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      // So that the fake library has no rank that waits for ever.
+      engine().abort(rank.attached);
+      EXPECT_EQ(engine().run(made.calls().data(), 1), kRemoteError);
+      rank.synchronize();
+      return;
+    }
+    std::thread watchdog([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      engine().abort(rank.attached);
+    });
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(engine().run(made.calls().data(), 1), kRemoteError);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    watchdog.join();
+    EXPECT_EQ(engine().asyncError(rank.attached, kSuccess), kRemoteError);
+    EXPECT_NE(std::string(engine().lastError(rank.attached)).find("aborted"), std::string::npos);
+    isOver = true;
+    rank.synchronize();
+  });
+}
+
+}  // namespace
+}  // namespace zipccl::testing
