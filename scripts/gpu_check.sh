@@ -9,7 +9,8 @@
 # The programs are those of the folder BIN where that is set, those beside this script where it was packed
 # with scripts/gpu_pack.sh, and else they are built for the GPU that is here. Tensors come from the folder DATA
 # (data/). Where NVCOMP names the file libnvcomp.so.6, or it was packed too, the codec is also measured beside
-# nvCOMP. STEPS says what is run ("tests sanitizers benchmarks").
+# nvCOMP. STEPS says what is run ("tests sanitizers benchmarks nccl"). The step nccl needs two GPUs and NCCL: the
+# file that NCCL names, or the one that PyTorch brought; with PyTorch its collectives and training are compared too.
 #
 # Status 0 when all was run and nothing failed, 1 when something failed, 2 when nothing failed but something
 # could not be run; what that was stands in the summary.
@@ -39,10 +40,14 @@ if [ -z "${BIN:-}" ]; then
     echo "No nvcc on this machine: build elsewhere with scripts/gpu_pack.sh" >&2
     exit 2
   fi
-  build gpu_codec_test gpu_codec_bench gpu_frames_bench zipccl_tool zipccl_faulty_codec
+  build gpu_codec_test gpu_codec_bench gpu_frames_bench zipccl_tool zipccl_faulty_codec nccl_collectives_bench \
+    zipccl_preload
   tests=$PWD/$buildFolder/tests/gpu/gpu_codec_test
   bench=$PWD/$buildFolder/bench/gpu_codec_bench
   framesBench=$PWD/$buildFolder/bench/gpu_frames_bench
+  ncclBench=$PWD/$buildFolder/bench/nccl_collectives_bench
+  preload=$PWD/$buildFolder/lib/libzipccl_preload.so
+  torchCheck=$PWD/tests/gpu/torch_check.py
   zipccl=$PWD/$buildFolder/bin/zipccl
   faulty=$PWD/$buildFolder/tests/tools/zipccl_faulty_codec
   DATA=${DATA:-$PWD/data}
@@ -52,6 +57,9 @@ else
   tests=$BIN/gpu_codec_test
   bench=$BIN/gpu_codec_bench
   framesBench=$BIN/gpu_frames_bench
+  ncclBench=$BIN/nccl_collectives_bench
+  preload=$BIN/../lib/libzipccl_preload.so
+  torchCheck=$BIN/../torch_check.py
   zipccl=$BIN/zipccl
   faulty=$BIN/zipccl_faulty_codec
   DATA=${DATA:-$here/../data}
@@ -60,7 +68,7 @@ if [ -z "${NVCOMP:-}" ] && [ -f "$here/lib/libnvcomp.so.6" ]; then
   NVCOMP=$here/lib/libnvcomp.so.6
 fi
 [ ! -d "$DATA" ] || DATA=$(cd "$DATA" && pwd)
-for program in "$tests" "$bench" "$framesBench" "$zipccl" "$faulty"; do
+for program in "$tests" "$bench" "$framesBench" "$zipccl" "$faulty" "$ncclBench"; do
   if [ ! -x "$program" ]; then
     echo "$program is not there" >&2
     exit 2
@@ -83,7 +91,7 @@ noteMissing() {
 }
 started=$SECONDS
 wants() { # step
-  case " ${STEPS:-tests sanitizers benchmarks} " in *" $1 "*) return 0 ;; esac
+  case " ${STEPS:-tests sanitizers benchmarks nccl} " in *" $1 "*) return 0 ;; esac
   return 1
 }
 
@@ -274,6 +282,75 @@ if wants benchmarks; then
   runBenchmarks
 else
   noteMissing "NOT RUN: the benchmarks"
+fi
+
+# NCCL ----------------------------------------------------------------------------------------------------
+
+findNccl() {
+  python3 - <<'END' 2>/dev/null
+import glob, site, sysconfig
+folders = [sysconfig.get_paths()["purelib"], *site.getsitepackages()]
+found = [file for folder in folders for file in glob.glob(folder + "/nvidia/nccl/lib/libnccl.so.2")]
+print(found[0])
+END
+}
+
+linkVariables() { # link
+  case $1 in
+    host) echo "NCCL_P2P_DISABLE=1" ;;
+    tcp) echo "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_NET=Socket" ;;
+  esac
+}
+
+measureNccl() { # name link strategy megabytes
+  local status=0 since=$SECONDS cases=()
+  local one
+  for one in AllGather:bfloat16:ag.17.step199 AlltoAll:bfloat16:act.residual.1.step199 \
+    SendRecv:bfloat16:act.residual.1.step199 ReduceScatter:bfloat16:rs.1.step5 ReduceScatter:float:rs.1.step5 \
+    AllReduce:bfloat16:rs.1.step5 Broadcast:bfloat16:ag.17.step199 AllGather:bfloat16:random; do
+    cases+=(--case "$one")
+  done
+  # shellcheck disable=SC2046 # a list of variables
+  env $(linkVariables "$2") NCCL_NVLS_ENABLE=0 ZIPCCL_STRATEGY="$3" \
+    ZIPCCL_COLLS=AllGather,AllReduce,AlltoAll,Broadcast,ReduceScatter,SendRecv timeout 120 "$ncclBench" \
+    --nccl "$nccl" --data "$DATA" --link "$1" --megabytes "$4" "${cases[@]}" >"$out/nccl_$1.json" \
+    2>"$out/nccl_$1.log" || status=$?
+  if [ "$status" = 0 ]; then
+    note "ok      nccl $1: $(wc -l <"$out/nccl_$1.json") cases, every bit right, $((SECONDS - since)) s"
+  else
+    noteFailed "FAILED  nccl $1: status $status; see nccl_$1.log and nccl_$1.json"
+  fi
+}
+
+runNccl() {
+  local nccl=${NCCL:-$(findNccl)} link status
+  if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -lt 2 ] || [ ! -f "$nccl" ]; then
+    noteMissing "NOT RUN: NCCL needs two GPUs and a libnccl.so.2 (set NCCL)"
+    return
+  fi
+  measureNccl host_staged host staged 64,256
+  measureNccl host_auto host auto 1,8,64
+  measureNccl tcp_auto tcp auto 64
+  measureNccl nvlink_auto nvlink auto 1,64,512
+  if ! python3 -c 'import torch' 2>/dev/null; then
+    noteMissing "NOT RUN: PyTorch is not here"
+    return
+  fi
+  for link in host nvlink; do
+    status=0
+    timeout 300 python3 "$torchCheck" --preload "$preload" --link "$link" >"$out/torch_$link.log" 2>&1 || status=$?
+    if [ "$status" = 0 ]; then
+      note "ok      PyTorch, $link: $(tail -n 1 "$out/torch_$link.log")"
+    else
+      noteFailed "FAILED  PyTorch, $link: status $status; see torch_$link.log"
+    fi
+  done
+}
+
+if wants nccl; then
+  runNccl
+else
+  noteMissing "NOT RUN: NCCL"
 fi
 
 # ---------------------------------------------------------------------------------------------------------

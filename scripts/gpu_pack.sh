@@ -26,12 +26,13 @@ step "Configuring $buildFolder" cmake --preset ci -B "$buildFolder" -D ZIPCCL_CU
   -D CMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90-real}" \
   -D CMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc" \
   -D CMAKE_SHARED_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
-build gpu_codec_test gpu_codec_bench gpu_frames_bench zipccl_tool zipccl_faulty_codec
+build gpu_codec_test gpu_codec_bench gpu_frames_bench zipccl_tool zipccl_faulty_codec nccl_collectives_bench \
+  zipccl_preload
 
 rm -rf "${folder:?}/bin" "${folder:?}/lib" "${folder:?}/data"
 mkdir -p "$folder/bin" "$folder/lib" "$folder/data"
 for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bench/gpu_frames_bench bin/zipccl \
-  tests/tools/zipccl_faulty_codec; do
+  tests/tools/zipccl_faulty_codec bench/nccl_collectives_bench; do
   strip -o "$folder/bin/$(basename "$program")" "$buildFolder/$program"
 done
 # Programs find it in lib/ beside bin/, by the name that they were linked with.
@@ -41,7 +42,8 @@ if [ -n "${NVCOMP:-}" ]; then
   cp "$NVCOMP" "$folder/lib/libnvcomp.so.6"
 fi
 cp data/*.safetensors "$folder/data/"
-cp scripts/gpu_check.sh "$folder/"
+strip -o "$folder/lib/libzipccl_preload.so" "$buildFolder/lib/libzipccl_preload.so"
+cp scripts/gpu_check.sh tests/gpu/torch_check.py "$folder/"
 
 bytes=$(du -sb "$folder" | cut -f 1)
 say "$folder: $((bytes / 1048576)) MiB. On the machine with the GPU: $(basename "$folder")/gpu_check.sh OUT"

@@ -136,8 +136,8 @@ struct FrameParts {
 /// The most frames that one decodeReduce() adds up.
 inline constexpr unsigned kMaxReduceFrames = 512;
 
-/// Decodes `frames`, all of `spec` but for their pools, and adds them up into `output`, ordered on `stream`; returns
-/// before the work is done, and `frames` itself, host memory, may go then.
+/// Decodes `frames`, all of `spec` but for their pools, and adds them up into `output`, ordered on
+/// `stream`; returns before the work is done, and `frames` itself, host memory, may go then.
 ///
 /// Each addend is multiplied by `factor` and rounded to the datatype, unless `factor` is 1; addends
 /// are added in fp32 in the order of `frames`; the sum is rounded once. `factor` must be a number
