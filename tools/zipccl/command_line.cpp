@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <ostream>
 #include <string_view>
 
@@ -59,17 +60,19 @@ ExitStatus run(const std::vector<std::string>& arguments, const perf::Streams& s
   app.set_version_flag("--version", versionText, "Prints the version");
   app.set_help_flag("-h,--help", "Prints this help");
   app.require_subcommand(1);
-  perf::Command perfCommand(app);
   launch::Commands runCommands(app);
+  std::vector<std::string> own = arguments;
+  runCommands.takeCommand(own);
+  // All the flags of perf take more time than what `run` does.
+  std::optional<perf::Command> perfCommand;
+  if (own.size() < 2 || own[1] != "run") perfCommand.emplace(app);
 
   try {
     // CLI11 wants them without the program's name, last first.
-    std::vector<std::string> own = arguments;
-    runCommands.takeCommand(own);
     std::vector<std::string> reversed(own.rbegin(), own.rend());
     if (!reversed.empty()) reversed.pop_back();
     app.parse(reversed);
-    if (perfCommand.isChosen()) return perfCommand.run(arguments, streams);
+    if (perfCommand && perfCommand->isChosen()) return perfCommand->run(arguments, streams);
     if (runCommands.isChosen()) return runCommands.run(streams);
     return endUsage(app, "nothing to do", streams.error);
   } catch (const CLI::Success& answer) {
