@@ -29,6 +29,7 @@ void* operator new(std::size_t bytes) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-// Clang's address sanitizer may have libstdc++ delete by its own operator what ours above allocated.
+// Clang's address sanitizer may have libstdc++ delete by its own operator what ours above
+// allocated.
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
 const char* __asan_default_options() { return "alloc_dealloc_mismatch=0"; }
