@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "collectives/buffers.hpp"
+#include "collectives/chunk_frames.hpp"
 #include "collectives/frame_gather.hpp"
 
 namespace zipccl::collectives {
@@ -40,6 +41,31 @@ void gatherNative(Engine& engine, const PartsToGather& parts) {
     if (!theirs.empty()) receives.push_back({peer, theirs.data(), theirs.size()});
   }
   engine.transport.exchange(sends, receives, parts.stream);
+}
+
+/// Whether in each chunk the largest static part and the largest dynamic part, which may be of
+/// different ranks, fit together where one frame does: that they are padded to. The raw tail of a
+/// smaller part may be larger than the coded tile that others have in its place. All ranks find the
+/// same.
+bool paddedFramesFit(const PartsToGather& parts, const Engine::Plan& plan) {
+  const policy::FrameGeometry& geometry = plan.facts.geometry;
+  const std::uint64_t frameBytes = frameSlotBytes(plan);
+  for (std::uint64_t chunk = 0; chunk < plan.decision.chunkCount; ++chunk) {
+    std::uint64_t staticBytes = 0;
+    std::uint64_t dynamicBytes = 0;
+    for (std::size_t part = 0; part + 1 < parts.firstElement.size(); ++part) {
+      const ChunkFrame frame =
+          chunkFrame(parts.datatype, plan.facts, plan.decision,
+                     parts.firstElement[part + 1] - parts.firstElement[part], chunk);
+      const std::uint64_t extraBytes =
+          frame.tileCount(geometry) * geometry.maxExtraBytes(plan.decision.layout);
+      staticBytes = std::max(staticBytes, frame.staticBytes);
+      dynamicBytes =
+          std::max(dynamicBytes, extraBytes - std::min(extraBytes, frame.spec.poolBytes));
+    }
+    if (staticBytes + dynamicBytes > frameBytes) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -96,15 +122,17 @@ CallOutcome gatherParts(Engine& engine, const PartsToGather& parts, policy::Stra
   if (strategy == policy::Strategy::kStaged) {
     const Engine::Plan plan = engine.planGather(parts.collective, parts.datatype, partElements);
     const auto own = static_cast<std::size_t>(engine.rank());
-    return gatherStaged(
-        engine,
-        {.source = bytesAt(parts.buffer, parts.firstElement[own] * elementBytes(parts.datatype)),
-         .target = parts.buffer,
-         .firstElement = parts.firstElement,
-         .datatype = parts.datatype,
-         .root = std::nullopt,
-         .stream = parts.stream},
-        plan);
+    if (paddedFramesFit(parts, plan)) {
+      return gatherStaged(
+          engine,
+          {.source = bytesAt(parts.buffer, parts.firstElement[own] * elementBytes(parts.datatype)),
+           .target = parts.buffer,
+           .firstElement = parts.firstElement,
+           .datatype = parts.datatype,
+           .root = std::nullopt,
+           .stream = parts.stream},
+          plan);
+    }
   }
   const std::uint64_t partBytes = partElements * elementBytes(parts.datatype);
   const auto ranks = static_cast<std::uint64_t>(engine.rankCount());

@@ -18,14 +18,18 @@ constexpr std::uint64_t kSlotAlignment = 128;
 
 }  // namespace
 
+std::uint64_t frameSlotBytes(const Engine::Plan& plan) {
+  // The bound leaves room for this: it holds a frame rounded up.
+  return policy::frameBoundBytes(plan.facts.geometry, plan.decision.chunkElements) /
+         kSlotAlignment * kSlotAlignment;
+}
+
 FrameGather::FrameGather(Engine& engine, const GatherCall& call, const Engine::Plan& plan)
     : engine_(engine),
       call_(call),
       facts_(plan.facts),
       decision_(plan.decision),
-      // The bound leaves room for this: it holds a frame rounded up.
-      frameBytes_(policy::frameBoundBytes(facts_.geometry, decision_.chunkElements) /
-                  kSlotAlignment * kSlotAlignment),
+      frameBytes_(frameSlotBytes(plan)),
       slots_(decision_.chunksInFlight),
       observation_(facts_.geometry) {
   outcome_.decision = decision_;

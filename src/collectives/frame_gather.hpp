@@ -28,6 +28,9 @@ struct GatherCall {
   transport::StreamHandle stream;
 };
 
+/// Bytes in which a frame of a chunk stands, and to which padded parts of frames must fit together.
+[[nodiscard]] std::uint64_t frameSlotBytes(const Engine::Plan& plan);
+
 /// A staged call. Chunk after chunk, each rank with a part encodes its own elements once, and all
 /// get the static parts, which are padded to one size that all know; from their headers each learns
 /// everybody's dynamic bytes, and only where there are any they are moved too, padded to the

@@ -97,6 +97,23 @@ TEST_F(Reduce, EveryOperationOnEveryDatatypeThatHasNoFramesOrNoScaledSum) {
   }
 }
 
+/// The raw tail of the last part is larger than a coded tile of the others, which have dynamic
+/// parts besides: padded to the largest of each, the two do not fit where a frame does.
+TEST_F(Reduce, ARawTailBesideDynamicPartsOfOtherRanks) {
+  LocalGroup group(4, testSettings());
+  for (const Datatype datatype : {Datatype::kFloat32, Datatype::kBfloat16, Datatype::kFloat16}) {
+    for (const std::uint64_t tiles : {1, 3}) {
+      for (const std::uint64_t missing : {1, 300, 1000}) {
+        check(group, {.isAllReduce = true,
+                      .datatype = datatype,
+                      .elementCount = 4 * tiles * 1024 - missing,
+                      .contents = {Content::kRandomBits},
+                      .seed = random_()});
+      }
+    }
+  }
+}
+
 TEST_F(Reduce, NativeAndStagedGiveTheSameBits) {
   LocalGroup staged(4, testSettings());
   LocalGroup native(4, testSettings(StrategyChoice::kNative));
