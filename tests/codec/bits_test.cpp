@@ -84,7 +84,9 @@ TEST_F(Bits, GaussianOfEverySigmaInAnOctave) {
       const double bestShare = 1.0 - coverage(fraction, bestBaseOffset(fraction, 7), 7);
       EXPECT_LT(m.escapeShare, bestShare + kMaxLostShare) << sigma;
       EXPECT_GT(m.escapeShare, bestShare - kMaxLostShare) << sigma;
-      EXPECT_EQ(m.earlier.rawTiles + m.earlier.zeroCodeTiles + m.earlier.emptyTiles, 0U);
+      EXPECT_EQ(m.earlier.rawTiles + m.earlier.emptyTiles, 0U);
+      // At the lowest octaves exponent field 0 may be frequent enough in a tile to win a code.
+      EXPECT_LE(m.earlier.zeroCodeTiles, m.earlier.tiles / 100) << sigma;
     }
   }
 }
