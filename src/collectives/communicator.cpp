@@ -63,6 +63,27 @@ void Engine::Plan::endNative() const {
   classEntry->statistics = policy::afterNative(classEntry->statistics);
 }
 
+void Engine::Plan::decide(CollectiveKind collective, Datatype datatype, std::uint64_t elementCount,
+                          const policy::Profile& profile, int rank) {
+  facts.collective = collective;
+  facts.elementCount = elementCount;
+  if (const std::optional<codec::Datatype> coded = codedDatatype(datatype)) {
+    facts.hasFormat = true;
+    facts.geometry = frameGeometry(*coded);
+  }
+  if (classEntry != nullptr) facts.statistics = classEntry->statistics;
+  decision = policy::decide(facts, profile);
+
+  if (classEntry != nullptr && rank == 0 &&
+      (!classEntry->wasLogged || classEntry->logged != decision.reason)) {
+    classEntry->wasLogged = true;
+    classEntry->logged = decision.reason;
+    logInfo(LogSubsystem::kTuning, collectiveName(collective), " of ", elementCount, ' ',
+            datatypeName(datatype), " on ", facts.rankCount,
+            " ranks: ", policy::describe(decision));
+  }
+}
+
 Engine::Plan Engine::planReduction(CollectiveKind collective, Datatype datatype,
                                    std::uint64_t elementCount, const Reduction& reduction) const {
   Plan result;
@@ -84,11 +105,7 @@ Engine::Plan Engine::planGather(CollectiveKind collective, Datatype datatype,
                                 std::uint64_t elementCount) const {
   Plan result;
   result.classEntry = &gatherClasses.use(classOf(collective, datatype, elementCount), call);
-  result.facts.settings = settings;
-  result.facts.settings.strategy = StrategyChoice::kStaged;
-  // The call was decided on as a whole.
-  result.facts.settings.collectives = CollectiveSet::all();
-  result.facts.settings.minBytes = 0;
+  result.facts.settings = settings.forPartOfCall(StrategyChoice::kStaged);
   decide(result, CollectiveKind::kAllGather, datatype, elementCount);
   invariant(result.decision.strategy == policy::Strategy::kStaged,
             "a gather without room in the scratch of the reduction before it");
@@ -100,42 +117,30 @@ Engine::Plan Engine::planMessage(CollectiveKind collective, Datatype datatype,
                                  std::optional<StrategyChoice> strategy) const {
   Plan result;
   result.classEntry = classEntry;
-  result.facts.settings = settings;
-  if (strategy) {
-    // The collective was decided on as a whole.
-    result.facts.settings.strategy = *strategy;
-    result.facts.settings.collectives = CollectiveSet::all();
-    result.facts.settings.minBytes = 0;
-    result.facts.isScaledSum = true;
-  }
+  result.facts.settings = strategy ? settings.forPartOfCall(*strategy) : settings;
+  result.facts.isScaledSum = strategy.has_value();
   decide(result, collective, datatype, elementCount);
   return result;
 }
 
 void Engine::decide(Plan& plan, CollectiveKind collective, Datatype datatype,
                     std::uint64_t elementCount) const {
-  policy::CallFacts& facts = plan.facts;
-  facts.collective = collective;
-  facts.elementCount = elementCount;
-  facts.rankCount = rankCount();
-  facts.compressionAgreed = compressionAgreed;
-  facts.isProfileGiven = isProfileGiven;
-  if (const std::optional<codec::Datatype> coded = codedDatatype(datatype)) {
-    facts.hasFormat = true;
-    facts.geometry = frameGeometry(*coded);
-    facts.statistics = plan.classEntry->statistics;
-  }
-  plan.decision = policy::decide(facts, profile);
+  plan.facts.rankCount = rankCount();
+  plan.facts.compressionAgreed = compressionAgreed;
+  plan.facts.isProfileGiven = isProfileGiven;
+  plan.decide(collective, datatype, elementCount, profile, rank());
+}
 
-  ClassTable::Entry* entry = plan.classEntry;
-  if (entry != nullptr && rank() == 0 &&
-      (!entry->wasLogged || entry->logged != plan.decision.reason)) {
-    entry->wasLogged = true;
-    entry->logged = plan.decision.reason;
-    logInfo(LogSubsystem::kTuning, collectiveName(collective), " of ", elementCount, ' ',
-            datatypeName(datatype), " on ", rankCount(),
-            " ranks: ", policy::describe(plan.decision));
-  }
+void CommunicatorStatistics::add(const CallOutcome& outcome) {
+  const bool isStaged = outcome.decision.strategy == policy::Strategy::kStaged;
+  nativeCalls += isStaged ? 0 : 1;
+  stagedCalls += isStaged ? 1 : 0;
+  dynamicCalls += outcome.hadDynamicPart ? 1 : 0;
+  inputBytes += outcome.inputBytes;
+  stagedInputBytes += outcome.stagedInputBytes;
+  encodedBytes += outcome.encodedBytes;
+  chunks += outcome.chunks;
+  lastDecision = outcome.decision;
 }
 
 Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
@@ -251,17 +256,9 @@ void Communicator::run(Participants participants, const std::function<CallOutcom
 
 void Communicator::record(const CallOutcome& outcome) {
   const std::lock_guard lock(mutex_);
-  const bool isStaged = outcome.decision.strategy == policy::Strategy::kStaged;
-  statistics_.nativeCalls += isStaged ? 0 : 1;
-  statistics_.stagedCalls += isStaged ? 1 : 0;
-  statistics_.dynamicCalls += outcome.hadDynamicPart ? 1 : 0;
-  statistics_.inputBytes += outcome.inputBytes;
-  statistics_.stagedInputBytes += outcome.stagedInputBytes;
-  statistics_.encodedBytes += outcome.encodedBytes;
+  statistics_.add(outcome);
   statistics_.wireBytesSent = transport_->statistics().wireBytes - wireBytesBefore_;
-  statistics_.chunks += outcome.chunks;
   statistics_.scratchBytes = scratch_.heldBytes();
-  statistics_.lastDecision = outcome.decision;
 }
 
 void Communicator::end(const Error& error) {

@@ -38,6 +38,17 @@ struct CommunicatorSettings {
   std::optional<policy::Profile> profile;  ///< rank 0's is used by all; measured where absent
 };
 
+/// How a call went; added to the statistics.
+struct CallOutcome {
+  policy::Decision decision;
+  std::uint64_t inputBytes = 0;
+  std::uint64_t stagedInputBytes = 0;  ///< the part of inputBytes that was compressed
+  std::uint64_t encodedBytes = 0;
+  std::uint64_t chunks = 0;
+  bool hadDynamicPart = false;
+  policy::ExtraSpace extraSeen;  ///< what the frames that this rank sent and received needed
+};
+
 /// What one rank did on a communicator. Counts calls that succeeded.
 struct CommunicatorStatistics {
   std::uint64_t nativeCalls = 0;
@@ -50,17 +61,9 @@ struct CommunicatorStatistics {
   std::uint64_t chunks = 0;
   std::uint64_t scratchBytes = 0;
   std::optional<policy::Decision> lastDecision;
-};
 
-/// How a call went; added to the statistics.
-struct CallOutcome {
-  policy::Decision decision;
-  std::uint64_t inputBytes = 0;
-  std::uint64_t stagedInputBytes = 0;  ///< the part of inputBytes that was compressed
-  std::uint64_t encodedBytes = 0;
-  std::uint64_t chunks = 0;
-  bool hadDynamicPart = false;
-  policy::ExtraSpace extraSeen;  ///< what the frames that this rank sent and received needed
+  /// All but wireBytesSent and scratchBytes, which the communicator knows.
+  void add(const CallOutcome& outcome);
 };
 
 /// What a collective works with while it runs: the parts of its communicator.
@@ -91,6 +94,12 @@ struct Engine {
     policy::CallFacts facts;
     policy::Decision decision;
     ClassTable::Entry* classEntry = nullptr;
+
+    /// Makes the decision from `facts`, whose settings and facts of the communicator and of a
+    /// reduction are there, of the class and the arguments; rank 0 tells the log when its reason is
+    /// new for the class.
+    void decide(CollectiveKind collective, Datatype datatype, std::uint64_t elementCount,
+                const policy::Profile& profile, int rank);
 
     /// Notes in the class how the call went: staged, with what its frames needed, or native.
     void endStaged(const policy::ExtraSpace& seen) const;

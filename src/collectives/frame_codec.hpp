@@ -63,10 +63,6 @@ class FrameCodec {
                       std::span<std::byte> output, codec::DecodeStatus* status,
                       transport::StreamHandle stream) = 0;
 
-  /// Bytes of memory that decodeReduce needs for so many elements: at most four frames of them.
-  [[nodiscard]] virtual std::uint64_t reduceWorkspaceBytes(Datatype datatype,
-                                                           std::uint64_t elementCount) const = 0;
-
   /// Decodes the frames among `addends`, all of `elementCount` elements of `datatype`, which has
   /// frames, and writes the scaled sum of all addends by `factor`, in their order, by the
   /// arithmetic of reduction.hpp, to `output`; this may be one of the addends' elements. `statuses`
@@ -74,7 +70,7 @@ class FrameCodec {
   /// no sum.
   virtual void decodeReduce(Datatype datatype, std::uint64_t elementCount,
                             std::span<const Addend> addends, float factor, void* output,
-                            std::span<std::byte> workspace, std::span<codec::DecodeStatus> statuses,
+                            std::span<codec::DecodeStatus> statuses,
                             transport::StreamHandle stream) = 0;
 
   /// reduceElements() of reduction.hpp, for transports that do not reduce themselves.

@@ -54,13 +54,9 @@ class HostCodec final : public FrameCodec {
     *status = codec::decode(expected, frame.staticPart, frame.dynamicPart, output);
   }
 
-  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(Datatype, std::uint64_t) const override {
-    return 0;
-  }
-
   void decodeReduce(Datatype datatype, std::uint64_t elementCount, std::span<const Addend> addends,
-                    float factor, void* output, std::span<std::byte>,
-                    std::span<codec::DecodeStatus> statuses, transport::StreamHandle) override {
+                    float factor, void* output, std::span<codec::DecodeStatus> statuses,
+                    transport::StreamHandle) override {
     std::fill(statuses.begin(), statuses.end(), codec::DecodeStatus::kOk);
     const codec::ReduceResult result = codec::decodeReduce(
         *codedDatatype(datatype), elementCount, addends, factor,

@@ -12,10 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/log.hpp"
 #include "base/random.hpp"
 #include "codec/layout.hpp"
-#include "collectives/frame_geometry.hpp"
 #include "collectives/host_stream_codec.hpp"
 #include "transport/host_stream_device.hpp"
 #if defined(ZIPCCL_HAS_CUDA)
@@ -352,11 +350,7 @@ Engine::Plan NcclCommunicator::planGather(Datatype datatype, std::uint64_t eleme
                                           ClassTable::Entry& classEntry) const {
   Engine::Plan result;
   result.classEntry = &classEntry;
-  result.facts.settings = settings;
-  // The call was decided on as a whole.
-  result.facts.settings.strategy = StrategyChoice::kStaged;
-  result.facts.settings.collectives = CollectiveSet::all();
-  result.facts.settings.minBytes = 0;
+  result.facts.settings = settings.forPartOfCall(StrategyChoice::kStaged);
   decide(result, CollectiveKind::kAllGather, datatype, elementCount);
   invariant(result.decision.strategy == policy::Strategy::kStaged,
             "a gather without room in the scratch of the reduction before it");
@@ -366,27 +360,12 @@ Engine::Plan NcclCommunicator::planGather(Datatype datatype, std::uint64_t eleme
 void NcclCommunicator::decide(Engine::Plan& plan, CollectiveKind collective, Datatype datatype,
                               std::uint64_t elementCount) const {
   policy::CallFacts& facts = plan.facts;
-  facts.collective = collective;
-  facts.elementCount = elementCount;
   facts.rankCount = rankCount();
   facts.compressionAgreed = compressionAgreed;
   facts.isProfileGiven = isProfileGiven;
   facts.overlap = overlap;
   facts.waitUs = waitUs;
-  facts.hasFormat = true;
-  facts.geometry = frameGeometry(*codedDatatype(datatype));
-  if (plan.classEntry != nullptr) facts.statistics = plan.classEntry->statistics;
-  plan.decision = policy::decide(facts, profile);
-
-  ClassTable::Entry* entry = plan.classEntry;
-  if (entry != nullptr && rank() == 0 &&
-      (!entry->wasLogged || entry->logged != plan.decision.reason)) {
-    entry->wasLogged = true;
-    entry->logged = plan.decision.reason;
-    logInfo(LogSubsystem::kTuning, collectiveName(collective), " of ", elementCount, ' ',
-            datatypeName(datatype), " on ", rankCount(),
-            " ranks: ", policy::describe(plan.decision));
-  }
+  plan.decide(collective, datatype, elementCount, profile, rank());
 }
 
 const transport::OwnedEvent& NcclCommunicator::movedEvent(std::uint64_t round, std::size_t place) {
@@ -423,17 +402,9 @@ void NcclCommunicator::believeStatus(std::size_t word, const FramePlace& place, 
 
 void NcclCommunicator::record(const CallOutcome& outcome) {
   const std::lock_guard lock(mutex_);
-  const bool isStaged = outcome.decision.strategy == policy::Strategy::kStaged;
-  statistics_.nativeCalls += isStaged ? 0 : 1;
-  statistics_.stagedCalls += isStaged ? 1 : 0;
-  statistics_.dynamicCalls += outcome.hadDynamicPart ? 1 : 0;
-  statistics_.inputBytes += outcome.inputBytes;
-  statistics_.stagedInputBytes += outcome.stagedInputBytes;
-  statistics_.encodedBytes += outcome.encodedBytes;
+  statistics_.add(outcome);
   statistics_.wireBytesSent = link.wireBytes();
-  statistics_.chunks += outcome.chunks;
   statistics_.scratchBytes = scratch.heldBytes();
-  statistics_.lastDecision = outcome.decision;
 }
 
 CommunicatorStatistics NcclCommunicator::statistics() const {

@@ -371,10 +371,7 @@ std::size_t PairExchange::placeOf(const Pair& pair, std::uint64_t item, std::siz
 void PairExchange::reserveScratch() {
   slotBytes_ = slotBytesNeeded();
   const std::uint64_t slotsBytes = (outgoing_.size() + incoming_.size()) * kInFlight * slotBytes_;
-  const std::uint64_t workBytes = workspaceBytes();
-  const std::span<std::byte> all = engine_.scratch.reserve(slotsBytes + workBytes);
-  scratch_ = all.first(slotsBytes);
-  workspace_ = all.subspan(slotsBytes, workBytes);
+  scratch_ = engine_.scratch.reserve(slotsBytes).first(slotsBytes);
 }
 
 std::uint64_t PairExchange::slotBytesNeeded() const {

@@ -133,10 +133,6 @@ class PairExchange {
   /// Here it is decoded into its message's buffer.
   [[nodiscard]] virtual bool takeComplete();
 
-  /// Memory that takeComplete() needs besides.
-  [[nodiscard]] virtual std::uint64_t workspaceBytes() const { return 0; }
-  [[nodiscard]] std::span<std::byte> workspace() const noexcept { return workspace_; }
-
   Engine& engine_;
   transport::StreamHandle stream_;
   std::vector<Pair> incoming_;
@@ -178,7 +174,6 @@ class PairExchange {
   std::size_t nextSender_ = 0;
   std::uint64_t slotBytes_ = 0;
   std::span<std::byte> scratch_;
-  std::span<std::byte> workspace_;
   CallOutcome outcome_;
   std::uint64_t decidedBytes_ = 0;  ///< of the message that outcome_.decision is about
   std::vector<codec::DecodeStatus> statuses_;

@@ -10,9 +10,7 @@
 
 #include "base/error.hpp"
 #include "collectives/buffers.hpp"
-#include "collectives/frame_geometry.hpp"
 #include "collectives/pair_exchange.hpp"
-#include "policy/chunks.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -58,14 +56,6 @@ class StagedReduce final : public PairExchange {
         addends_(static_cast<std::size_t>(engine.rankCount())) {}
 
  private:
-  [[nodiscard]] std::uint64_t workspaceBytes() const override {
-    const policy::FrameGeometry geometry = frameGeometry(*codedDatatype(parts_.datatype));
-    const policy::ChunkPlan plan =
-        policy::planChunks(parts_.collective, geometry, engine_.rankCount(),
-                           engine_.settings.maxScratchBytes, partElements(parts_, engine_.rank()));
-    return engine_.codec.reduceWorkspaceBytes(parts_.datatype, plan.chunkElements);
-  }
-
   [[nodiscard]] bool takeComplete() override {
     if (incoming_.empty()) return false;
     for (const Pair& pair : incoming_) {
@@ -82,8 +72,7 @@ class StagedReduce final : public PairExchange {
         {}, {}, partAt(parts_, engine_.rank()) + offsetBytes};
     engine_.codec.decodeReduce(parts_.datatype, frame.spec.elementCount, addends_,
                                factorOf(parts_.reduction, parts_.datatype, engine_.rankCount()),
-                               bytesAt(parts_.receive, offsetBytes), workspace(), engine_.statuses,
-                               stream_);
+                               bytesAt(parts_.receive, offsetBytes), engine_.statuses, stream_);
     engine_.codec.finish(stream_);
     for (Pair& pair : incoming_) {
       checkFrame(pair, engine_.statuses[static_cast<std::size_t>(pair.peer)]);

@@ -59,6 +59,15 @@ struct AgreedSettings {
   std::uint64_t minBytes = 0;  ///< fewer bytes a rank go native
   std::uint64_t maxScratchBytes = 0;
 
+  /// For a part of a call that was decided on as a whole.
+  [[nodiscard]] AgreedSettings forPartOfCall(StrategyChoice decided) const noexcept {
+    AgreedSettings settings = *this;
+    settings.strategy = decided;
+    settings.collectives = CollectiveSet::all();
+    settings.minBytes = 0;
+    return settings;
+  }
+
   friend bool operator==(const AgreedSettings&, const AgreedSettings&) = default;
 };
 

@@ -35,16 +35,10 @@ class ForwardingCodec : public FrameCodec {
               transport::StreamHandle stream) override {
     inner_->decode(expected, frame, output, status, stream);
   }
-  [[nodiscard]] std::uint64_t reduceWorkspaceBytes(Datatype datatype,
-                                                   std::uint64_t elementCount) const override {
-    return inner_->reduceWorkspaceBytes(datatype, elementCount);
-  }
   void decodeReduce(Datatype datatype, std::uint64_t elementCount, std::span<const Addend> addends,
-                    float factor, void* output, std::span<std::byte> workspace,
-                    std::span<codec::DecodeStatus> statuses,
+                    float factor, void* output, std::span<codec::DecodeStatus> statuses,
                     transport::StreamHandle stream) override {
-    inner_->decodeReduce(datatype, elementCount, addends, factor, output, workspace, statuses,
-                         stream);
+    inner_->decodeReduce(datatype, elementCount, addends, factor, output, statuses, stream);
   }
   void reduce(Datatype datatype, const Reduction& reduction, std::span<const void* const> addends,
               std::uint64_t elementCount, void* output, transport::StreamHandle stream) override {
