@@ -20,16 +20,6 @@ class ScalarTileCodec final : public TileCodec {
                             std::byte* elements) const noexcept override {
     return scalar::decodeTile(format, descriptor, source, elements);
   }
-
-  void addScaled(const ScaledAddend& addend, const std::byte* elements,
-                 std::span<float> sums) const noexcept override {
-    scalar::addScaled(addend, elements, sums);
-  }
-
-  void roundSums(Datatype datatype, std::span<const float> sums,
-                 std::byte* elements) const noexcept override {
-    scalar::roundSums(datatype, sums, elements);
-  }
 };
 
 }  // namespace

@@ -77,11 +77,16 @@ class TileCodec {
                                     const TileSource& source,
                                     std::byte* elements) const noexcept = 0;
 
-  /// The arithmetic of scaled_sum.hpp; all implementations give the same bits.
+  /// The arithmetic of scaled_sum.hpp; all implementations give the same bits. By the scalar
+  /// reference where an implementation has nothing faster.
   virtual void addScaled(const ScaledAddend& addend, const std::byte* elements,
-                         std::span<float> sums) const noexcept = 0;
+                         std::span<float> sums) const noexcept {
+    scalar::addScaled(addend, elements, sums);
+  }
   virtual void roundSums(Datatype datatype, std::span<const float> sums,
-                         std::byte* elements) const noexcept = 0;
+                         std::byte* elements) const noexcept {
+    scalar::roundSums(datatype, sums, elements);
+  }
 
  protected:
   ~TileCodec() = default;

@@ -99,18 +99,6 @@ EncodeResult resultFromFrame(const FrameSpec& spec, std::span<const std::byte> f
   return result;
 }
 
-void expectEqual(const EncodeResult& actual, const EncodeResult& expected) {
-  EXPECT_EQ(actual.staticBytes, expected.staticBytes);
-  EXPECT_EQ(actual.dynamicBytes, expected.dynamicBytes);
-  EXPECT_EQ(actual.extraBytes, expected.extraBytes);
-  EXPECT_EQ(actual.tiles, expected.tiles);
-  EXPECT_EQ(actual.rawTiles, expected.rawTiles);
-  EXPECT_EQ(actual.emptyTiles, expected.emptyTiles);
-  EXPECT_EQ(actual.zeroCodeTiles, expected.zeroCodeTiles);
-  EXPECT_EQ(actual.lowTiles, expected.lowTiles);
-  EXPECT_EQ(actual.escapes, expected.escapes);
-}
-
 bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
@@ -280,6 +268,59 @@ EncodeResult roundTrip(const FrameSpec& spec, std::span<const std::byte> element
   const Encoded encoded = encodeChecked(spec, elements, {}, misalignment);
   expectDecodes(spec, encoded, elements, misalignment);
   return encoded.result;
+}
+
+void expectEqual(const EncodeResult& actual, const EncodeResult& expected) {
+  EXPECT_EQ(actual.staticBytes, expected.staticBytes);
+  EXPECT_EQ(actual.dynamicBytes, expected.dynamicBytes);
+  EXPECT_EQ(actual.extraBytes, expected.extraBytes);
+  EXPECT_EQ(actual.tiles, expected.tiles);
+  EXPECT_EQ(actual.rawTiles, expected.rawTiles);
+  EXPECT_EQ(actual.emptyTiles, expected.emptyTiles);
+  EXPECT_EQ(actual.zeroCodeTiles, expected.zeroCodeTiles);
+  EXPECT_EQ(actual.lowTiles, expected.lowTiles);
+  EXPECT_EQ(actual.escapes, expected.escapes);
+}
+
+void mutateFrame(const FrameLayout& layout, Random& random, std::span<std::byte> frame) {
+  const auto somePlace = [&]() -> std::size_t {
+    if (random.chance(0.5)) return random.below(frame.size());
+    switch (random.below(3)) {
+      case 0:
+        return random.below(kHeaderBytes);
+      case 1:
+        return layout.descriptorsAt + random.below(4 * layout.tileCount);
+      default:
+        return layout.groupsAt + random.below(8 * layout.groupCount);
+    }
+  };
+  const std::size_t at = somePlace();
+  const std::size_t left = frame.size() - at;
+  switch (random.below(6)) {
+    case 0:
+      frame[at] ^= static_cast<std::byte>(1U << random.below(8));
+      break;
+    case 1:
+      frame[at] = static_cast<std::byte>(random());
+      break;
+    case 2:
+      frame[at] = random.chance(0.5) ? std::byte{0} : std::byte{0xFF};
+      break;
+    case 3: {  // a 16-bit number, a little more or less
+      if (left < 2) return;
+      const auto delta = static_cast<std::uint32_t>(random.below(5)) - 2;
+      const std::uint32_t value = loadWord<std::uint16_t>(frame.data() + at) + delta;
+      storeWord(frame.data() + at, static_cast<std::uint16_t>(value));
+      break;
+    }
+    case 4:  // an offset or a size as it might be
+      if (left < 8) return;
+      storeWord(frame.data() + (at & ~std::size_t{7}), 16 * random.below(frame.size() / 8));
+      break;
+    default:  // one field over another
+      if (left < 8) return;
+      std::copy_n(frame.data() + random.below(frame.size() - 8), 8, frame.data() + at);
+  }
 }
 
 }  // namespace zipccl::codec::testing

@@ -13,6 +13,7 @@
 
 #include "base/random.hpp"
 #include "codec/frame.hpp"
+#include "codec/layout.hpp"
 #include "zipccl/codec.hpp"
 
 namespace zipccl::codec::testing {
@@ -81,6 +82,9 @@ struct Encoded {
   Bytes frame;
 };
 
+/// Every field.
+void expectEqual(const EncodeResult& actual, const EncodeResult& expected);
+
 /// Encodes by every implementation and checks that all frames are equal, lie inside their buffers
 /// and the bound, were written throughout, and that the result tells of them truly.
 [[nodiscard]] Encoded encodeChecked(const FrameSpec& spec, std::span<const std::byte> elements,
@@ -95,5 +99,9 @@ void expectDecodes(const FrameSpec& spec, const Encoded& encoded,
 /// Both of them. Returns what the encoder made of the input.
 EncodeResult roundTrip(const FrameSpec& spec, std::span<const std::byte> elements,
                        Misalignment misalignment = {});
+
+/// Changes a few bytes of `frame`, which is as long as one of `layout` with a dynamic part or
+/// without: half the time in the header, a descriptor or a group offset, else anywhere.
+void mutateFrame(const FrameLayout& layout, Random& random, std::span<std::byte> frame);
 
 }  // namespace zipccl::codec::testing

@@ -87,50 +87,10 @@ class Mutator {
     bases_.push_back(std::move(base));
   }
 
-  /// A place in the header, a descriptor or a group offset half the time, else anywhere.
-  std::size_t place(const Base& base) {
-    if (random_.chance(0.5)) return random_.below(base.frame.size());
-    const FrameLayout layout = frameLayout(base.spec.datatype, base.spec.layout,
-                                           base.spec.elementCount, base.spec.poolBytes);
-    switch (random_.below(3)) {
-      case 0:
-        return random_.below(kHeaderBytes);
-      case 1:
-        return layout.descriptorsAt + random_.below(4 * layout.tileCount);
-      default:
-        return layout.groupsAt + random_.below(8 * layout.groupCount);
-    }
-  }
-
   void mutate(const Base& base, Bytes& frame) {
-    const std::size_t at = std::min(place(base), frame.size() - 1);
-    const std::size_t left = frame.size() - at;
-    switch (random_.below(6)) {
-      case 0:
-        frame[at] ^= static_cast<std::byte>(1U << random_.below(8));
-        break;
-      case 1:
-        frame[at] = static_cast<std::byte>(random_());
-        break;
-      case 2:
-        frame[at] = random_.chance(0.5) ? std::byte{0} : std::byte{0xFF};
-        break;
-      case 3: {  // a 16-bit number, a little more or less
-        if (left < 2) return;
-        const auto delta = static_cast<std::uint32_t>(random_.below(5)) - 2;
-        const std::uint32_t value = loadWord<std::uint16_t>(frame.data() + at) + delta;
-        storeWord(frame.data() + at, static_cast<std::uint16_t>(value));
-        break;
-      }
-      case 4:  // an offset or a size as it might be
-        if (left < 8) return;
-        storeWord(frame.data() + (at & ~std::size_t{7}), 16 * random_.below(frame.size() / 8));
-        break;
-      default:  // one field over another
-        if (left < 8) return;
-        std::copy_n(frame.begin() + static_cast<std::ptrdiff_t>(random_.below(frame.size() - 8)), 8,
-                    frame.begin() + static_cast<std::ptrdiff_t>(at));
-    }
+    mutateFrame(frameLayout(base.spec.datatype, base.spec.layout, base.spec.elementCount,
+                            base.spec.poolBytes),
+                random_, frame);
     // A checksum that the frame does not have: bits that few changes hit.
     if (random_.below(512) == 0) {
       frame[offsetof(HeaderBytes, flags)] = static_cast<std::byte>(kFlagChecksum);

@@ -72,18 +72,6 @@ class Threads : public zipccl::testing::SeededTest {
     return encoded;
   }
 
-  static void expectEqual(const EncodeResult& a, const EncodeResult& b) {
-    EXPECT_EQ(a.staticBytes, b.staticBytes);
-    EXPECT_EQ(a.dynamicBytes, b.dynamicBytes);
-    EXPECT_EQ(a.extraBytes, b.extraBytes);
-    EXPECT_EQ(a.tiles, b.tiles);
-    EXPECT_EQ(a.rawTiles, b.rawTiles);
-    EXPECT_EQ(a.emptyTiles, b.emptyTiles);
-    EXPECT_EQ(a.zeroCodeTiles, b.zeroCodeTiles);
-    EXPECT_EQ(a.lowTiles, b.lowTiles);
-    EXPECT_EQ(a.escapes, b.escapes);
-  }
-
   CodecThreads two_{2};
   CodecThreads five_{5};
 };

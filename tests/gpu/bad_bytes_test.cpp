@@ -367,51 +367,6 @@ class Mutations : public BadBytes, public ::testing::WithParamInterface<int> {
  protected:
   static constexpr int kParts = 10;
   static constexpr int kFramesPerPart = 2000;
-
-  /// A place in the header, a descriptor or a group offset half the time, else anywhere.
-  std::size_t place(const Base& base) {
-    if (random_.chance(0.5)) return random_.below(base.frame.size());
-    const FrameLayout layout = base.layout();
-    switch (random_.below(3)) {
-      case 0:
-        return random_.below(kHeaderBytes);
-      case 1:
-        return layout.descriptorsAt + random_.below(4 * layout.tileCount);
-      default:
-        return layout.groupsAt + random_.below(8 * layout.groupCount);
-    }
-  }
-
-  void mutate(const Base& base, Bytes& frame) {
-    const std::size_t at = place(base);
-    const std::size_t left = frame.size() - at;
-    switch (random_.below(6)) {
-      case 0:
-        frame[at] ^= static_cast<std::byte>(1U << random_.below(8));
-        break;
-      case 1:
-        frame[at] = static_cast<std::byte>(random_());
-        break;
-      case 2:
-        frame[at] = random_.chance(0.5) ? std::byte{0} : std::byte{0xFF};
-        break;
-      case 3: {  // a 16-bit number, a little more or less
-        if (left < 2) return;
-        const auto delta = static_cast<std::uint32_t>(random_.below(5)) - 2;
-        const std::uint32_t value = codec::loadWord<std::uint16_t>(frame.data() + at) + delta;
-        storeWord(frame.data() + at, static_cast<std::uint16_t>(value));
-        break;
-      }
-      case 4:  // an offset or a size as it might be
-        if (left < 8) return;
-        storeWord(frame.data() + (at & ~std::size_t{7}), 16 * random_.below(frame.size() / 8));
-        break;
-      default:  // one field over another
-        if (left < 8) return;
-        std::copy_n(frame.begin() + static_cast<std::ptrdiff_t>(random_.below(frame.size() - 8)), 8,
-                    frame.begin() + static_cast<std::ptrdiff_t>(at));
-    }
-  }
 };
 
 TEST_P(Mutations, AreJudgedAsTheHostJudgesThem) {
@@ -428,7 +383,9 @@ TEST_P(Mutations, AreJudgedAsTheHostJudgesThem) {
     const std::size_t which = random_.below(bases.size());
     const Base& base = bases[which];
     Bytes frame = base.frame;
-    for (std::uint64_t n = 1 + random_.below(3); n > 0; --n) mutate(base, frame);
+    for (std::uint64_t n = 1 + random_.below(3); n > 0; --n) {
+      codec::testing::mutateFrame(base.layout(), random_, frame);
+    }
     SCOPED_TRACE(::testing::Message() << "part " << GetParam() << " frame " << i);
     ++reached[expectAgreement(base, frame, *decoders[which])];
     if (i % 16 == 0) decoders[which]->expectInputsUntouched(frame);
