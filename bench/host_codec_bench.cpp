@@ -23,6 +23,7 @@
 
 #include "codec/frame.hpp"
 #include "perf_codec/data_set.hpp"
+#include "perf_codec/measurement.hpp"
 #include "support/host_buffer.hpp"
 #if defined(ZIPCCL_BENCH_ZSTD)
 #include <zstd.h>
@@ -36,6 +37,7 @@ namespace {
 
 using tools::HostBuffer;
 using tools::perf_codec::DataSet;
+using tools::perf_codec::firstSpec;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 /// Buffers are used in turn, so many bytes of them in all, for caches not to answer.
@@ -80,14 +82,7 @@ class Inputs {
   [[nodiscard]] std::span<const std::byte> set(std::uint64_t i) const {
     return memory_.bytes().subspan(i % sets_ * bytes_, bytes_);
   }
-  [[nodiscard]] codec::FrameSpec spec() const {
-    codec::FrameSpec spec;
-    spec.datatype = data_.datatype;
-    spec.layout = data_.layout;
-    spec.elementCount = bytes_ / codec::elementBytes(spec.datatype);
-    spec.poolBytes = codec::defaultPoolBytes(spec.datatype, spec.layout, spec.elementCount);
-    return spec;
-  }
+  [[nodiscard]] codec::FrameSpec spec() const { return firstSpec(data_, bytes_); }
 
  private:
   const DataSet& data_;
@@ -152,7 +147,7 @@ class Program {
   /// times are of the clock.
   void addThreads(unsigned count) {
     threads_.push_back(std::make_unique<codec::CodecThreads>(count));
-    const Compressor by = sharedCodec(*threads_.back(), specOf(*data_[0], kSizes[1]));
+    const Compressor by = sharedCodec(*threads_.back(), firstSpec(*data_[0], kSizes[1]));
     const std::string data = std::string(kDataNames[0].datatype) + " " + kDataNames[0].name;
     add("encode/" + by.name + "/" + data, kSizes[1], [=, this](benchmark::State& state) {
       encode(state, by, inputs(0, kSizes[1]));
@@ -178,7 +173,7 @@ class Program {
   [[nodiscard]] std::vector<Compressor> compressorsOf(const DataSet& data,
                                                       std::uint64_t bytes) const {
     std::vector<Compressor> all;
-    const codec::FrameSpec spec = specOf(data, bytes);
+    const codec::FrameSpec spec = firstSpec(data, bytes);
     for (const codec::TileCodec* with : codec::tileCodecs()) all.push_back(codecOf(*with, spec));
 #if defined(ZIPCCL_BENCH_ZSTD)
     all.push_back({"zstd -1", ZSTD_compressBound,
@@ -213,15 +208,6 @@ class Program {
          }});
 #endif
     return all;
-  }
-
-  static codec::FrameSpec specOf(const DataSet& data, std::uint64_t bytes) {
-    codec::FrameSpec spec;
-    spec.datatype = data.datatype;
-    spec.layout = data.layout;
-    spec.elementCount = bytes / codec::elementBytes(spec.datatype);
-    spec.poolBytes = codec::defaultPoolBytes(spec.datatype, spec.layout, spec.elementCount);
-    return spec;
   }
 
   static Compressor codecOf(const codec::TileCodec& with, const codec::FrameSpec& spec) {

@@ -23,15 +23,7 @@ class AllGather final : public Collective {
  public:
   using Collective::Collective;
 
-  [[nodiscard]] std::uint64_t countOf(std::uint64_t elements) const override {
-    return elements / rankCount();
-  }
-  [[nodiscard]] std::uint64_t sizeElements(std::uint64_t count) const override {
-    return count * rankCount();
-  }
-  [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
-    return count;
-  }
+  [[nodiscard]] std::uint64_t countsInSize() const override { return rankCount(); }
   [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int) const override {
     return count * rankCount();
   }
@@ -73,12 +65,6 @@ class AllReduce final : public Reducing {
  public:
   using Reducing::Reducing;
 
-  [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
-    return count;
-  }
-  [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int) const override {
-    return count;
-  }
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t, int) const override {
     return InPlace{};
   }
@@ -95,17 +81,9 @@ class ReduceScatter final : public Reducing {
  public:
   using Reducing::Reducing;
 
-  [[nodiscard]] std::uint64_t countOf(std::uint64_t elements) const override {
-    return elements / rankCount();
-  }
-  [[nodiscard]] std::uint64_t sizeElements(std::uint64_t count) const override {
-    return count * rankCount();
-  }
+  [[nodiscard]] std::uint64_t countsInSize() const override { return rankCount(); }
   [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
     return count * rankCount();
-  }
-  [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int) const override {
-    return count;
   }
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t count, int rank) const override {
     return InPlace{.receiveAt = static_cast<std::uint64_t>(rank) * count};
@@ -131,20 +109,12 @@ class AllToAll final : public Collective {
     }
   }
 
-  [[nodiscard]] std::uint64_t countOf(std::uint64_t elements) const override {
-    return elements / rankCount();
-  }
-  [[nodiscard]] std::uint64_t sizeElements(std::uint64_t count) const override {
-    return count * rankCount();
-  }
+  [[nodiscard]] std::uint64_t countsInSize() const override { return rankCount(); }
   [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
     return count * rankCount();
   }
   [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int rank) const override {
     return parts(count)[static_cast<std::size_t>(rank)] * rankCount();
-  }
-  [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t, int) const override {
-    return std::nullopt;
   }
   [[nodiscard]] std::vector<std::size_t> unevenParts(std::uint64_t count) const override {
     return shares_.empty() ? std::vector<std::size_t>{} : parts(count);
@@ -185,12 +155,6 @@ class Broadcast final : public Collective {
  public:
   using Collective::Collective;
 
-  [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
-    return count;
-  }
-  [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int) const override {
-    return count;
-  }
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t, int) const override {
     return InPlace{};
   }
@@ -208,15 +172,7 @@ class Gather final : public Collective {
  public:
   using Collective::Collective;
 
-  [[nodiscard]] std::uint64_t countOf(std::uint64_t elements) const override {
-    return elements / rankCount();
-  }
-  [[nodiscard]] std::uint64_t sizeElements(std::uint64_t count) const override {
-    return count * rankCount();
-  }
-  [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
-    return count;
-  }
+  [[nodiscard]] std::uint64_t countsInSize() const override { return rankCount(); }
   [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int rank) const override {
     return rank == choice().root ? count * rankCount() : 0;
   }
@@ -240,17 +196,9 @@ class Scatter final : public Collective {
  public:
   using Collective::Collective;
 
-  [[nodiscard]] std::uint64_t countOf(std::uint64_t elements) const override {
-    return elements / rankCount();
-  }
-  [[nodiscard]] std::uint64_t sizeElements(std::uint64_t count) const override {
-    return count * rankCount();
-  }
+  [[nodiscard]] std::uint64_t countsInSize() const override { return rankCount(); }
   [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
     return count * rankCount();
-  }
-  [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int) const override {
-    return count;
   }
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t count, int rank) const override {
     return InPlace{.receiveAt =
@@ -272,15 +220,6 @@ class SendRecv final : public Collective {
  public:
   using Collective::Collective;
 
-  [[nodiscard]] std::uint64_t sendElements(std::uint64_t count, int) const override {
-    return count;
-  }
-  [[nodiscard]] std::uint64_t receiveElements(std::uint64_t count, int) const override {
-    return count;
-  }
-  [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t, int) const override {
-    return std::nullopt;
-  }
   void call(Communicator& communicator, int rank, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.sendReceive(send, (rank + 1) % ranks(), receive, (rank + ranks() - 1) % ranks(),

@@ -44,15 +44,26 @@ class Collective {
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
 
   /// The count at which nccl-tests says that a message has `elements` elements, and the way back.
-  [[nodiscard]] virtual std::uint64_t countOf(std::uint64_t elements) const { return elements; }
-  [[nodiscard]] virtual std::uint64_t sizeElements(std::uint64_t count) const { return count; }
+  [[nodiscard]] std::uint64_t countOf(std::uint64_t elements) const {
+    return elements / countsInSize();
+  }
+  [[nodiscard]] std::uint64_t sizeElements(std::uint64_t count) const {
+    return count * countsInSize();
+  }
 
   /// Of the buffers of a call out of place, also where a rank's buffer does not count.
-  [[nodiscard]] virtual std::uint64_t sendElements(std::uint64_t count, int rank) const = 0;
-  [[nodiscard]] virtual std::uint64_t receiveElements(std::uint64_t count, int rank) const = 0;
+  [[nodiscard]] virtual std::uint64_t sendElements(std::uint64_t count, int /*rank*/) const {
+    return count;
+  }
+  [[nodiscard]] virtual std::uint64_t receiveElements(std::uint64_t count, int /*rank*/) const {
+    return count;
+  }
 
   /// Absent where the collective has no in-place form.
-  [[nodiscard]] virtual std::optional<InPlace> inPlace(std::uint64_t count, int rank) const = 0;
+  [[nodiscard]] virtual std::optional<InPlace> inPlace(std::uint64_t /*count*/,
+                                                       int /*rank*/) const {
+    return std::nullopt;
+  }
 
   /// Of an uneven all-to-all: what each rank gets of each rank's message. Empty elsewhere.
   [[nodiscard]] virtual std::vector<std::size_t> unevenParts(std::uint64_t /*count*/) const {
@@ -74,6 +85,8 @@ class Collective {
   }
 
  protected:
+  /// How many counts nccl-tests puts into the size of a message: one for each rank, or one alone.
+  [[nodiscard]] virtual std::uint64_t countsInSize() const { return 1; }
   [[nodiscard]] std::size_t bytesEach() const noexcept { return bytesEach_; }
   [[nodiscard]] std::uint64_t rankCount() const noexcept {
     return static_cast<std::uint64_t>(ranks_);
