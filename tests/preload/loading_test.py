@@ -52,6 +52,12 @@ def communicator(nccl):
     assert nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique_id(nccl), 0) == 0
     return comm
 
+def preloaded(path):
+    nccl = ctypes.CDLL(path, os.RTLD_LOCAL | os.RTLD_NOW)
+    hooks = ctypes.CDLL(None)       # where the symbols of an extension are looked up first
+    hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
+    return hooks
+
 def broadcast(nccl, comm):
     buffer = (ctypes.c_uint16 * 1000)(*range(1000))
     assert nccl.ncclBroadcast(buffer, buffer, ctypes.c_size_t(1000), 9, 0, comm, None) == 0
@@ -67,6 +73,14 @@ def runs(engine):
                     ("attachCalls", "attached", "detached", "aborted", "wanted", "runs")]
     engine.recordingEngineControl.restype = ctypes.POINTER(Control)
     return engine.recordingEngineControl().contents.runs()
+"""
+
+# A call that reaches NCCL through the interposer and changes nothing.
+PASSES = f"""
+hooks = preloaded("{ARGUMENTS.fake}")
+comm = communicator(hooks)
+assert list(broadcast(hooks, comm)) == list(range(1000))
+assert hooks.ncclCommDestroy(comm) == 0
 """
 
 
@@ -96,9 +110,7 @@ class LoadingTest(unittest.TestCase):
     def test_preloaded_and_nccl_loaded_locally(self):
         self.check(
             f"""
-            nccl = ctypes.CDLL("{ARGUMENTS.fake}", os.RTLD_LOCAL | os.RTLD_NOW)
-            hooks = ctypes.CDLL(None)       # where the symbols of an extension are looked up first
-            hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
+            hooks = preloaded("{ARGUMENTS.fake}")
             comm = communicator(hooks)
             broadcast(hooks, comm)
             (path,) = mapped("{ARGUMENTS.stand}/libzipccl.so")
@@ -227,15 +239,7 @@ class LoadingTest(unittest.TestCase):
         ARGUMENTS.lonely.mkdir(parents=True, exist_ok=True)
         lonely.write_bytes(PRELOAD.read_bytes())
         done = self.check(
-            f"""
-            nccl = ctypes.CDLL("{ARGUMENTS.fake}", os.RTLD_LOCAL | os.RTLD_NOW)
-            hooks = ctypes.CDLL(None)
-            hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
-            comm = communicator(hooks)
-            assert list(broadcast(hooks, comm)) == list(range(1000))
-            assert hooks.ncclCommDestroy(comm) == 0
-            assert mapped("libzipccl.so") == []
-            """,
+            PASSES + 'assert mapped("libzipccl.so") == []',
             LD_PRELOAD=lonely,
         )
         self.assertEqual(done.stderr.count("the engine cannot be loaded"), 1, done.stderr)
@@ -248,29 +252,14 @@ class LoadingTest(unittest.TestCase):
         # A library that has nothing of an engine.
         (other / name).write_bytes((ARGUMENTS.fake.resolve().parents[1] / "libzipccl_fake_device.so").read_bytes())
         done = self.check(
-            f"""
-            nccl = ctypes.CDLL("{ARGUMENTS.fake}", os.RTLD_LOCAL | os.RTLD_NOW)
-            hooks = ctypes.CDLL(None)
-            hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
-            comm = communicator(hooks)
-            assert list(broadcast(hooks, comm)) == list(range(1000))
-            assert hooks.ncclCommDestroy(comm) == 0
-            """,
+            PASSES,
             LD_PRELOAD=other / "libzipccl_preload.so",
         )
         self.assertIn("is of another version", done.stderr)
 
     def test_disabled_loads_no_engine(self):
         self.check(
-            f"""
-            nccl = ctypes.CDLL("{ARGUMENTS.fake}", os.RTLD_LOCAL | os.RTLD_NOW)
-            hooks = ctypes.CDLL(None)
-            hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
-            comm = communicator(hooks)
-            assert list(broadcast(hooks, comm)) == list(range(1000))
-            assert hooks.ncclCommDestroy(comm) == 0
-            assert mapped("libzipccl.so") == []
-            """,
+            PASSES + 'assert mapped("libzipccl.so") == []',
             LD_PRELOAD=PRELOAD,
             ZIPCCL_DISABLE="1",
         )
@@ -292,9 +281,7 @@ class LoadingTest(unittest.TestCase):
         # A child of fork ends well, whether it came before or after the engine; so does the parent.
         self.check(
             f"""
-            nccl = ctypes.CDLL("{ARGUMENTS.fake}", os.RTLD_LOCAL | os.RTLD_NOW)
-            hooks = ctypes.CDLL(None)
-            hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
+            hooks = preloaded("{ARGUMENTS.fake}")
             def child():
                 pid = os.fork()
                 if pid == 0:
@@ -333,9 +320,7 @@ class LoadingTest(unittest.TestCase):
         # Nothing of the device is called when the process ends, and nothing waits.
         self.check(
             f"""
-            nccl = ctypes.CDLL("{ARGUMENTS.fake}", os.RTLD_LOCAL | os.RTLD_NOW)
-            hooks = ctypes.CDLL(None)
-            hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
+            hooks = preloaded("{ARGUMENTS.fake}")
             comm = communicator(hooks)
             broadcast(hooks, comm)
             assert hooks.ncclGroupStart() == 0

@@ -17,6 +17,7 @@
 
 #include "fake_nccl/arithmetic.hpp"
 #include "fake_nccl/fake_nccl.h"
+#include "transport/nccl_link.hpp"
 
 using namespace zipccl::testing;
 
@@ -144,36 +145,6 @@ int check(const zipcclNcclCall* call) {
   }
 }
 
-/// The call as it is.
-int makeReal(const zipcclNcclApi& api, const zipcclNcclCall& c) {
-  switch (c.kind) {
-    case zipcclNcclAllGather:
-      return api.allGather(c.sendbuff, c.recvbuff, c.count, c.datatype, c.comm, c.stream);
-    case zipcclNcclReduceScatter:
-      return api.reduceScatter(c.sendbuff, c.recvbuff, c.count, c.datatype, c.op, c.comm, c.stream);
-    case zipcclNcclAllReduce:
-      return api.allReduce(c.sendbuff, c.recvbuff, c.count, c.datatype, c.op, c.comm, c.stream);
-    case zipcclNcclBroadcast:
-      return api.broadcast(c.sendbuff, c.recvbuff, c.count, c.datatype, c.peer, c.comm, c.stream);
-    case zipcclNcclReduce:
-      return api.reduce(c.sendbuff, c.recvbuff, c.count, c.datatype, c.op, c.peer, c.comm,
-                        c.stream);
-    case zipcclNcclAlltoAll:
-      return api.allToAll(c.sendbuff, c.recvbuff, c.count, c.datatype, c.comm, c.stream);
-    case zipcclNcclGather:
-      return api.gather(c.sendbuff, c.recvbuff, c.count, c.datatype, c.peer, c.comm, c.stream);
-    case zipcclNcclScatter:
-      return api.scatter(c.sendbuff, c.recvbuff, c.count, c.datatype, c.peer, c.comm, c.stream);
-    case zipcclNcclSend:
-      return api.send(c.sendbuff, c.count, c.datatype, c.peer, c.comm, c.stream);
-    case zipcclNcclRecv:
-      return api.recv(c.recvbuff, c.count, c.datatype, c.peer, c.comm, c.stream);
-    case zipcclNcclNumKinds:
-      break;
-  }
-  return kNcclInternalError;
-}
-
 /// Whether the call is cut into chunks, which go in rounds.
 bool isCut(const zipcclNcclCall& call) {
   switch (call.kind) {
@@ -212,7 +183,7 @@ int makeChunk(const zipcclNcclCall& call, std::size_t from, std::size_t count) {
   part.count = count;
   if (call.sendbuff != nullptr) part.sendbuff = at(call.sendbuff, from * size);
   if (call.recvbuff != nullptr) part.recvbuff = at(call.recvbuff, from * size);
-  return makeReal(api, part);
+  return zipccl::transport::callNative(api, part);
 }
 
 int waitForAbort(const zipcclNcclCall& call) {
@@ -243,7 +214,7 @@ int run(const zipcclNcclCall* calls, std::size_t count) {
     for (std::size_t i = 0; i < count && result == kNcclSuccess; ++i) {
       const zipcclNcclCall& call = calls[i];
       if (!isCut(call)) {
-        if (round == 0) result = makeReal(api, call);
+        if (round == 0) result = zipccl::transport::callNative(api, call);
         continue;
       }
       const std::size_t from = round * chunk;
