@@ -70,6 +70,7 @@ for target in $targets; do
     sed 's/stat:://' | tr -s ' ' | tr '\n' ' ')"
 done
 if [ $status != 0 ]; then
+  tail -n 50 build/logs/fuzz-*.log >&2
   say "Findings are in $tree/found; the logs in build/logs/fuzz-*.log"
 fi
 exit $status
