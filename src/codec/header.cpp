@@ -20,7 +20,7 @@ FrameHeader headerOf(const HeaderBytes& h) noexcept {
   header.spec.poolBytes = h.poolBytes;
   header.spec.checksum = (h.flags & kFlagChecksum) != 0;
   header.extraBytes = h.extraBytes;
-  header.dynamicBytes = h.extraBytes > h.poolBytes ? h.extraBytes - h.poolBytes : 0;
+  header.dynamicBytes = dynamicBytesOf(h.poolBytes, h.extraBytes);
   header.staticBytes =
       frameLayout(header.spec.datatype, header.spec.layout, h.elementCount, h.poolBytes)
           .staticBytes;

@@ -240,6 +240,12 @@ ZIPCCL_HOST_DEVICE constexpr FrameLayout frameLayout(Datatype datatype, Layout l
   return f;
 }
 
+/// Bytes of the dynamic part: of the extra space, those behind the pool.
+ZIPCCL_HOST_DEVICE constexpr std::uint64_t dynamicBytesOf(std::uint64_t poolBytes,
+                                                          std::uint64_t extraBytes) {
+  return extraBytes > poolBytes ? extraBytes - poolBytes : 0;
+}
+
 /// Element of a tile that stands in `lane`, `slot` (docs/format.md section 4).
 ZIPCCL_HOST_DEVICE constexpr std::uint32_t elementOfSlot(Datatype datatype, std::uint32_t lane,
                                                          std::uint32_t slot) {

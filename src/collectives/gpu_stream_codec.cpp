@@ -8,6 +8,7 @@
 #include <zipccl/gpu_codec.hpp>
 
 #include "base/error.hpp"
+#include "gpu/dynamic_gate.hpp"
 #include "gpu/frame_headers.hpp"
 
 namespace zipccl::collectives {
@@ -96,6 +97,16 @@ class GpuStreamCodec final : public StreamCodec {
                         .poolBytes = addend.poolBytes});
     }
     gpu::decodeReduce(job.spec, parts_, job.factor, job.output, job.status, gpuStream(stream));
+  }
+
+  void exportDynamic(std::span<const DynamicPart> parts, const Gate& gate,
+                     transport::StreamHandle stream) override {
+    gpu::exportDynamic(parts, gate, gpuStream(stream));
+  }
+
+  void importDynamic(std::span<const DynamicPart> parts, const Gate& gate,
+                     transport::StreamHandle stream) override {
+    gpu::importDynamic(parts, gate, gpuStream(stream));
   }
 
   void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,

@@ -5,10 +5,14 @@
 #include "collectives/host_stream_codec.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/shared_word.hpp"
+#include "codec/bytes.hpp"
 #include "codec/layout.hpp"
 #include "collectives/datatype.hpp"
 
@@ -59,6 +63,73 @@ void reduceNow(const ReduceJob& job, const std::vector<AddendFrame>& frames) {
                        .status);
 }
 
+using PartList = std::vector<DynamicPart>;
+
+void showHeaders(const PartList& parts, const Gate& gate) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::memcpy(gate.slot->headers[i], parts[i].header, codec::kHeaderBytes);
+  }
+  storeRelease(gate.slot->number, gate.number);
+}
+
+std::uint64_t movedBytesOf(const DynamicPart& part) {
+  if (part.part == nullptr) return 0;
+  const auto header = codec::loadWord<codec::HeaderBytes>(part.header);
+  return codec::movedBytesOf(header.poolBytes, header.extraBytes, part.capacity);
+}
+
+/// Waits until `isHere()`; false if the window is aborted before.
+template <class Condition>
+bool waitUntil(const codec::DynamicWindow& window, const Condition& isHere) {
+  constexpr int kYields = 64;
+  for (int look = 0; !isHere(); ++look) {
+    if (loadAcquire(window.isAborted) != 0) return false;
+    if (look < kYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  return true;
+}
+
+void exportNow(const PartList& parts, const Gate& gate) {
+  showHeaders(parts, gate);
+  codec::DynamicWindow& window = *gate.window;
+  std::uint64_t piece = window.exported;
+  for (const DynamicPart& part : parts) {
+    const std::uint64_t bytes = movedBytesOf(part);
+    for (std::uint64_t done = 0; done < bytes; done += codec::kPieceBytes) {
+      if (!waitUntil(window, [&] { return codec::hasPlace(piece, loadAcquire(window.taken)); })) {
+        return;
+      }
+      std::memcpy(window.out[piece % codec::kWindowPieces], part.part + done,
+                  codec::pieceBytesAt(bytes, done));
+      storeRelease(window.exported, ++piece);
+    }
+  }
+}
+
+void importNow(const PartList& parts, const Gate& gate) {
+  showHeaders(parts, gate);
+  codec::DynamicWindow& window = *gate.window;
+  std::uint64_t piece = window.imported;
+  for (const DynamicPart& part : parts) {
+    const std::uint64_t bytes = movedBytesOf(part);
+    for (std::uint64_t done = 0; done < bytes; done += codec::kPieceBytes) {
+      if (!waitUntil(window, [&] { return piece < loadAcquire(window.given); })) return;
+      std::memcpy(part.part + done, window.in[piece % codec::kWindowPieces],
+                  codec::pieceBytesAt(bytes, done));
+      storeRelease(window.imported, ++piece);
+    }
+  }
+}
+
+PartList listOf(std::span<const DynamicPart> parts) {
+  expects(parts.size() <= codec::kMostGateFrames, "a gate takes no ", parts.size(), " frames");
+  return {parts.begin(), parts.end()};
+}
+
 class HostStreamCodec final : public StreamCodec {
  public:
   explicit HostStreamCodec(transport::HostStreamDevice& device) : device_(device) {}
@@ -76,6 +147,16 @@ class HostStreamCodec final : public StreamCodec {
         stream, [job, addends = std::vector<AddendFrame>(job.addends.begin(), job.addends.end())] {
           reduceNow(job, addends);
         });
+  }
+
+  void exportDynamic(std::span<const DynamicPart> parts, const Gate& gate,
+                     transport::StreamHandle stream) override {
+    device_.enqueue(stream, [list = listOf(parts), gate] { exportNow(list, gate); });
+  }
+
+  void importDynamic(std::span<const DynamicPart> parts, const Gate& gate,
+                     transport::StreamHandle stream) override {
+    device_.enqueue(stream, [list = listOf(parts), gate] { importNow(list, gate); });
   }
 
   void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,

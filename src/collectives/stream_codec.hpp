@@ -10,12 +10,16 @@
 #include <cstdint>
 #include <span>
 
+#include "codec/dynamic_window.hpp"
 #include "collectives/frame_codec.hpp"
 #include "collectives/frame_note.hpp"
 #include "transport/transport.hpp"
 #include "zipccl/codec.hpp"
 
 namespace zipccl::collectives {
+
+using codec::DynamicPart;
+using codec::Gate;
 
 /// A frame to be made, contiguous, in `frame`, which holds maxFrameBytes bytes, 128-byte aligned.
 struct EncodeJob {
@@ -63,6 +67,21 @@ class StreamCodec {
   virtual void encode(std::span<const EncodeJob> jobs, transport::StreamHandle stream) = 0;
   virtual void decode(std::span<const DecodeJob> jobs, transport::StreamHandle stream) = 0;
   virtual void decodeReduce(const ReduceJob& job, transport::StreamHandle stream) = 0;
+
+  /// Writes the headers of `parts`, at most codec::kMostGateFrames, to the gate's slot, then its
+  /// number; then, of each frame in their order that has a dynamic part and a place for it
+  /// (codec::movedBytesOf), puts the part into the gate's window, as the host takes pieces out (see
+  /// WindowEnd). The stream goes on when the last piece has been put there; where there is none, at
+  /// once. An abort of the window ends the wait.
+  ///
+  /// Gates of one window are put on one stream. A slot may be used again once the host has read it.
+  virtual void exportDynamic(std::span<const DynamicPart> parts, const Gate& gate,
+                             transport::StreamHandle stream) = 0;
+
+  /// The same headers and number; then each of these parts comes from the host, through the window,
+  /// to its place, where work that is queued later finds it.
+  virtual void importDynamic(std::span<const DynamicPart> parts, const Gate& gate,
+                             transport::StreamHandle stream) = 0;
 
   /// Copies the headers of `frames`, codec::kHeaderBytes each, one behind the other to `headers`.
   virtual void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
