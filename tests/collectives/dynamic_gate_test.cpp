@@ -13,6 +13,7 @@
 #include "collectives/gate_check.hpp"
 #include "collectives/host_stream_codec.hpp"
 #include "fake_nccl.h"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 #include "transport/host_stream_device.hpp"
 
@@ -37,7 +38,8 @@ class HostGates : public zipccl::testing::SeededTest {
 
 TEST_F(HostGates, PartsOfAllSizesPass) {
   GateRig rig(device_, *codec_);
-  const std::uint64_t rounds = zipccl::testing::repeats(12, 300);
+  const std::uint64_t rounds =
+      zipccl::testing::repeats(zipccl::testing::kIsSanitized ? 4 : 12, 300);
   for (std::uint64_t round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round);
     checkParts(rig, random_, round % 4 == 3 ? 12U << 20 : 1U << 20);
@@ -46,7 +48,7 @@ TEST_F(HostGates, PartsOfAllSizesPass) {
 
 TEST_F(HostGates, FramesAreDecodedToWhatWasEncoded) {
   GateRig rig(device_, *codec_);
-  const std::uint64_t rounds = zipccl::testing::repeats(3, 60);
+  const std::uint64_t rounds = zipccl::testing::repeats(zipccl::testing::kIsSanitized ? 2 : 3, 60);
   for (std::uint64_t round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round);
     checkFrames(rig, random_, 300'000);
