@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes the codec with libFuzzer, clang 14 and address and undefined-behaviour sanitizers:
+# Fuzzes the codec and the readers of files with libFuzzer, clang 14 and address and undefined-behaviour sanitizers:
 # `scripts/fuzz.sh TARGETS MINUTES`, where TARGETS is a list in one argument or `all`. As many at once as there are
 # cores (JOBS), each for so many minutes (a fraction will do). New inputs go to build/fuzz/corpus/TARGET, what shows a
 # fault to build/fuzz/found/TARGET-*. With MERGE=1 the corpora in the repository then get what of the new inputs
@@ -21,7 +21,7 @@ fi
 require $packagesToTest clang-14=clang-14 libclang-rt-14-dev=-
 
 tree=build/fuzz
-step "Configuring $tree" cmake --preset fuzz -D ZIPCCL_TOOLS=OFF
+step "Configuring $tree" cmake --preset fuzz
 if [ "$1" = all ]; then
   targets=$(ls $tree/fuzz_targets)
 else

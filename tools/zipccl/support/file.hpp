@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A regular file that is read by position. Not mapped: a file that shrinks while it is in use gives
-// an error instead of a signal.
+// an error instead of a signal. What is read as a whole is mapped, by support/mapped_file.hpp.
 
 #pragma once
 
@@ -25,6 +25,9 @@ class File {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// As it was when the file was opened.
   [[nodiscard]] std::uint64_t sizeBytes() const noexcept { return sizeBytes_; }
+
+  /// Open as long as this object lives.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
   /// Fills `into` from `offset` on. Throws Failure when the file ends before.
   void read(std::uint64_t offset, std::span<std::byte> into) const;

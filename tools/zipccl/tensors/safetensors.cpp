@@ -328,7 +328,7 @@ void SafetensorsFile::read(const Tensor& tensor, std::uint64_t firstByte,
   if (firstByte > tensor.bytes() || into.size() > tensor.bytes() - firstByte) {
     throw Failure("a read beyond the end of " + inQuotes(tensor.name));
   }
-  file_.read(firstDataByte_ + tensor.beginByte + firstByte, into);
+  file_.read(fileOffset(tensor) + firstByte, into);
 }
 
 }  // namespace zipccl::tools

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/file.hpp"
+#include "support/mapped_file.hpp"
 
 namespace zipccl::tools {
 
@@ -53,6 +54,13 @@ class SafetensorsFile {
 
   /// In the order of their bytes.
   [[nodiscard]] const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
+
+  /// The whole file in memory. Throws Failure.
+  [[nodiscard]] MappedFile map() const { return MappedFile(file_); }
+  /// Where in the file the bytes of `tensor`, one of tensors(), begin.
+  [[nodiscard]] std::uint64_t fileOffset(const Tensor& tensor) const noexcept {
+    return firstDataByte_ + tensor.beginByte;
+  }
 
   /// Reads bytes of `tensor`, one of tensors(), from `firstByte` on. Throws Failure when the file
   /// cannot be read.
