@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Looks for what is optional. Sets ZIPCCL_HAS_CUDA and ZIPCCL_HAS_MPI, with one status line for each; only
+# Looks for what is optional. Sets ZIPCCL_HAS_CUDA, ZIPCCL_HAS_MPI and ZIPCCL_HAS_ZSTD, with one status line for each; only
 # a user who said ON gets an error where something is missing.
 
 # zipccl_missing(<option> <what>): an error when the option is ON, else a status line.
@@ -60,6 +60,17 @@ if(ZIPCCL_MPI)
   endif()
 else()
   message(STATUS "zipccl: the MPI transport is switched off")
+endif()
+
+# Only for the command to compare with; as a static library, so that the command starts where there is none.
+set(ZIPCCL_HAS_ZSTD OFF)
+find_library(ZIPCCL_ZSTD_LIBRARY NAMES libzstd.a zstd)
+find_path(ZIPCCL_ZSTD_FOLDER zstd.h)
+mark_as_advanced(ZIPCCL_ZSTD_LIBRARY ZIPCCL_ZSTD_FOLDER)
+if(ZIPCCL_ZSTD_LIBRARY AND ZIPCCL_ZSTD_FOLDER)
+  set(ZIPCCL_HAS_ZSTD ON)
+else()
+  message(STATUS "zipccl: no zstd (Debian: libzstd-dev), nothing is compared with it")
 endif()
 
 find_package(Threads REQUIRED)

@@ -15,6 +15,7 @@
 #include <ostream>
 #include <string_view>
 
+#include "inspect/command.hpp"
 #include "perf/command.hpp"
 #include "run/command.hpp"
 
@@ -65,7 +66,11 @@ ExitStatus run(const std::vector<std::string>& arguments, const perf::Streams& s
   runCommands.takeCommand(own);
   // All the flags of perf take more time than what `run` does.
   std::optional<perf::Command> perfCommand;
-  if (own.size() < 2 || own[1] != "run") perfCommand.emplace(app);
+  std::optional<inspect::Command> inspectCommand;
+  if (own.size() < 2 || own[1] != "run") {
+    perfCommand.emplace(app);
+    inspectCommand.emplace(app);
+  }
 
   try {
     // CLI11 wants them without the program's name, last first.
@@ -73,6 +78,8 @@ ExitStatus run(const std::vector<std::string>& arguments, const perf::Streams& s
     if (!reversed.empty()) reversed.pop_back();
     app.parse(reversed);
     if (perfCommand && perfCommand->isChosen()) return perfCommand->run(arguments, streams);
+    if (inspectCommand && inspectCommand->isChosen())
+      return inspectCommand->run(arguments, streams);
     if (runCommands.isChosen()) return runCommands.run(streams);
     return endUsage(app, "nothing to do", streams.error);
   } catch (const CLI::Success& answer) {

@@ -72,6 +72,8 @@ std::optional<zipcclDataType_t> datatypeOfSafetensors(std::string_view dtype) {
   return std::nullopt;
 }
 
+const char* safetensorsName(zipcclDataType_t datatype) { return rowOf(datatype).safetensorsName; }
+
 bool isCoded(zipcclDataType_t datatype) {
   return datatype == zipcclBfloat16 || datatype == zipcclFloat16 || datatype == zipcclFloat32;
 }

@@ -29,6 +29,9 @@ namespace zipccl::tools::perf {
 /// The datatype of a safetensors dtype, if the C API has it.
 [[nodiscard]] std::optional<zipcclDataType_t> datatypeOfSafetensors(std::string_view dtype);
 
+/// The dtype of safetensors that `datatype` is: `BF16`, `F32`, ...
+[[nodiscard]] const char* safetensorsName(zipcclDataType_t datatype);
+
 /// Whether the library compresses it; others travel as they are.
 [[nodiscard]] bool isCoded(zipcclDataType_t datatype);
 

@@ -147,10 +147,12 @@ std::string jsonText(const RunReport& report) {
   return json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-ReportFile::ReportFile(std::string path)
-    : path_(std::move(path)), partPath_(path_ + ".part-" + std::to_string(::getpid())) {
+ReportFile::ReportFile(std::string path, const char* flag)
+    : path_(std::move(path)),
+      flag_(flag),
+      partPath_(path_ + ".part-" + std::to_string(::getpid())) {
   if (!std::ofstream(partPath_)) {
-    throw Failure("--json: cannot write " + partPath_ + ": " + reasonOfErrno());
+    throw Failure(std::string(flag_) + ": cannot write " + partPath_ + ": " + reasonOfErrno());
   }
 }
 
@@ -163,7 +165,7 @@ void ReportFile::commit(const std::string& text) {
   file << text;
   file.close();
   if (!file || std::rename(partPath_.c_str(), path_.c_str()) != 0) {
-    throw Failure("--json: cannot write " + path_ + ": " + reasonOfErrno());
+    throw Failure(std::string(flag_) + ": cannot write " + path_ + ": " + reasonOfErrno());
   }
   isCommitted_ = true;
 }

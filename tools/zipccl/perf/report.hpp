@@ -62,8 +62,8 @@ struct RunReport {
 /// A file that appears under its name only when it is complete.
 class ReportFile {
  public:
-  /// Throws Failure when a file cannot be made there.
-  explicit ReportFile(std::string path);
+  /// Throws Failure when a file cannot be made there; `flag` is the one that asked for it.
+  explicit ReportFile(std::string path, const char* flag = "--json");
   ReportFile(const ReportFile&) = delete;
   ReportFile& operator=(const ReportFile&) = delete;
   ~ReportFile();
@@ -73,6 +73,7 @@ class ReportFile {
 
  private:
   std::string path_;
+  const char* flag_;
   std::string partPath_;
   bool isCommitted_ = false;
 };
