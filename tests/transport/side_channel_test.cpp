@@ -794,6 +794,27 @@ TEST_F(SideChannelTest, APeerThatIsGoneWithMessagesUnsentIsAnError) {
   EXPECT_EQ(again->message(), error->message());
 }
 
+TEST_F(SideChannelTest, WritingToAConnectionThatIsGoneRaisesNoSignal) {
+  std::uint16_t port = 0;
+  SideAddress address = SideChannel(0, 1).address();
+  const UniqueFd listener = openListener(ipOf(address), port);
+  address.port = port;
+  const UniqueFd fd = connectTo(address);
+  UniqueFd other;
+  const auto end = Clock::now() + kPatience;
+  while (!other.isOpen() && Clock::now() < end) other = acceptOne(listener.get());
+  resetOnClose(other);
+  other.reset();
+  // The first finds the reset, the second writes to a connection that is known to be gone.
+  for (int i = 0; i < 2; ++i) {
+    Transfer transfer;
+    while (transfer.state != Transfer::State::kBroken && Clock::now() < end) {
+      transfer = sendSome(fd.get(), bytesOf(address));
+    }
+    EXPECT_EQ(transfer.state, Transfer::State::kBroken);
+  }
+}
+
 TEST_F(SideChannelTest, APeerThatIsGoneIsAnErrorOnlyForWhoSends) {
   Mesh mesh(2);
   expectWorks(mesh, 0, 1);
