@@ -64,7 +64,7 @@ void Engine::Plan::endNative() const {
 }
 
 void Engine::Plan::decide(CollectiveKind collective, Datatype datatype, std::uint64_t elementCount,
-                          const policy::Profile& profile, int rank) {
+                          const policy::Profile& byProfile, int rank) {
   facts.collective = collective;
   facts.elementCount = elementCount;
   if (const std::optional<codec::Datatype> coded = codedDatatype(datatype)) {
@@ -72,7 +72,7 @@ void Engine::Plan::decide(CollectiveKind collective, Datatype datatype, std::uin
     facts.geometry = frameGeometry(*coded);
   }
   if (classEntry != nullptr) facts.statistics = classEntry->statistics;
-  decision = policy::decide(facts, profile);
+  decision = policy::decide(facts, byProfile);
 
   if (classEntry != nullptr && rank == 0 &&
       (!classEntry->wasLogged || classEntry->logged != decision.reason)) {

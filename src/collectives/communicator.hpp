@@ -99,7 +99,7 @@ struct Engine {
     /// reduction are there, of the class and the arguments; rank 0 tells the log when its reason is
     /// new for the class.
     void decide(CollectiveKind collective, Datatype datatype, std::uint64_t elementCount,
-                const policy::Profile& profile, int rank);
+                const policy::Profile& byProfile, int rank);
 
     /// Notes in the class how the call went: staged, with what its frames needed, or native.
     void endStaged(const policy::ExtraSpace& seen) const;

@@ -9,14 +9,10 @@
 #include "base/error.hpp"
 #include "collectives/buffers.hpp"
 #include "collectives/frame_check.hpp"
+#include "collectives/frame_geometry.hpp"
 #include "policy/chunks.hpp"
 
 namespace zipccl::collectives {
-namespace {
-
-constexpr std::uint64_t kSlotAlignment = 128;
-
-}  // namespace
 
 std::uint64_t frameSlotBytes(const Engine::Plan& plan) {
   // The bound leaves room for this: it holds a frame rounded up.

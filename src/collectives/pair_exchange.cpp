@@ -22,8 +22,6 @@ constexpr std::size_t kStaticPart = 0;
 constexpr std::size_t kDynamicPart = 1;
 constexpr std::size_t kParts = 2;
 
-constexpr std::uint64_t kSlotAlignment = 128;
-
 template <class Message>
 std::uint64_t bytesOf(const Message& message) {
   return message.elementCount * elementBytes(message.datatype);

@@ -92,22 +92,22 @@ void fillBlock(const FileSpec&, zipcclDataType_t, RandomBits&, std::span<std::by
   throw std::logic_error("a file is not generated");
 }
 
-std::string describe(const GaussianSpec& spec, zipcclDataType_t datatype) {
+std::string descriptionOf(const GaussianSpec& spec, zipcclDataType_t datatype) {
   if (!isFloatingPoint(datatype)) return "random bits";
   return "Gaussian, sigma " + numberText(spec.sigma);
 }
-std::string describe(const WidenedSpec& spec, zipcclDataType_t) {
+std::string descriptionOf(const WidenedSpec& spec, zipcclDataType_t) {
   return "Gaussian bfloat16 widened to float, sigma " + numberText(spec.sigma);
 }
-std::string describe(const ZerosSpec& spec, zipcclDataType_t) {
+std::string descriptionOf(const ZerosSpec& spec, zipcclDataType_t) {
   return "Gaussian, sigma " + numberText(spec.sigma) + ", a share of " + numberText(spec.share) +
          " zero";
 }
-std::string describe(const RandomBitsSpec&, zipcclDataType_t) { return "random bits"; }
-std::string describe(const UniformExponentSpec& spec, zipcclDataType_t) {
+std::string descriptionOf(const RandomBitsSpec&, zipcclDataType_t) { return "random bits"; }
+std::string descriptionOf(const UniformExponentSpec& spec, zipcclDataType_t) {
   return "exponents uniform over " + std::to_string(spec.octaves) + " octaves";
 }
-std::string describe(const FileSpec&, zipcclDataType_t) { return ""; }
+std::string descriptionOf(const FileSpec&, zipcclDataType_t) { return ""; }
 
 /// The datatype that `spec` is of where nobody says, and whether it can be of one.
 zipcclDataType_t defaultDatatype(const DataSpec& spec) {
@@ -131,7 +131,7 @@ class GeneratedSource : public DataSource {
   [[nodiscard]] bool usesSeed() const noexcept override { return true; }
 
   [[nodiscard]] std::string describe() const override {
-    return std::visit([this](const auto& spec) { return perf::describe(spec, datatype()); }, spec_);
+    return std::visit([this](const auto& spec) { return descriptionOf(spec, datatype()); }, spec_);
   }
 
   void fill(std::uint64_t seed, int rank, int, int threads,

@@ -18,7 +18,7 @@ constexpr std::uint64_t kDefaultMaxBytesOfGpu = 256 * kMebibyte;
 /// Of the largest element, so that every input holds one.
 constexpr std::uint64_t kLeastBytes = 4;
 /// What the largest frame holds of the smallest element.
-constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 40;
+constexpr std::uint64_t kLargestInputBytes = std::uint64_t{2} << 40;
 
 }  // namespace
 
@@ -30,9 +30,9 @@ std::vector<std::uint64_t> inputSizes(const Options& options, Device device) {
     throw UsageError("--minbytes is " + std::to_string(sizes.front()) +
                      ", but the smallest input is " + std::to_string(kLeastBytes));
   }
-  if (sizes.back() > kMostBytes) {
+  if (sizes.back() > kLargestInputBytes) {
     throw UsageError("--maxbytes leads to " + humanBytes(sizes.back()) +
-                     ", but the largest input is " + humanBytes(kMostBytes));
+                     ", but the largest input is " + humanBytes(kLargestInputBytes));
   }
   return sizes;
 }
