@@ -73,11 +73,27 @@ struct fakeStream {
   std::thread thread;                  // last: it uses the others
 };
 
-struct fakeEvent {
+/// What one record of an event stands for. A wait is for the record of its time, whatever streams
+/// the event is recorded on later, and whichever of them gets there first.
+struct Point {
   std::mutex mutex;
   std::condition_variable changed;
-  std::uint64_t recorded = 0;
-  std::uint64_t reached = 0;
+  bool isReached = false;
+
+  void reach() {
+    const std::lock_guard lock(mutex);
+    isReached = true;
+    changed.notify_all();
+  }
+  void await() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return isReached; });
+  }
+};
+
+struct fakeEvent {
+  std::mutex mutex;
+  std::shared_ptr<Point> last;         // null before the first record
   std::shared_ptr<fakeGraph> capture;  // guarded by captureMutex(): the last record was captured
 };
 
@@ -224,6 +240,15 @@ void fakeStreamEnqueue(fakeStream_t stream, void (*work)(void*), void* argument)
                                [=]() -> Work { return [work, argument] { work(argument); }; });
 }
 
+namespace {
+
+std::shared_ptr<Point> lastPoint(fakeEvent_t event) {
+  const std::lock_guard lock(event->mutex);
+  return event->last;
+}
+
+}  // namespace
+
 fakeEvent_t fakeEventCreate() { return new fakeEvent(); }
 
 void fakeEventDestroy(fakeEvent_t event) {
@@ -238,16 +263,12 @@ void fakeEventRecord(fakeEvent_t event, fakeStream_t stream) {
     event->capture = stream->capture;
     if (event->capture != nullptr) return;
   }
-  std::uint64_t number = 0;
+  const auto point = std::make_shared<Point>();
   {
     const std::lock_guard lock(event->mutex);
-    number = ++event->recorded;
+    event->last = point;
   }
-  stream->push([event, number] {
-    const std::lock_guard lock(event->mutex);
-    event->reached = std::max(event->reached, number);
-    event->changed.notify_all();
-  });
+  stream->push([point] { point->reach(); });
 }
 
 void fakeStreamWaitEvent(fakeStream_t stream, fakeEvent_t event) {
@@ -261,17 +282,9 @@ void fakeStreamWaitEvent(fakeStream_t stream, fakeEvent_t event) {
     }
     if (event->capture != nullptr) return;
   }
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard lock(event->mutex);
-    number = event->recorded;
-  }
-  zipccl::testing::enqueueWork(stream, [event, number]() -> Work {
-    return [event, number] {
-      std::unique_lock lock(event->mutex);
-      event->changed.wait(lock, [&] { return event->reached >= number; });
-    };
-  });
+  const std::shared_ptr<Point> point = lastPoint(event);
+  if (point == nullptr) return;
+  zipccl::testing::enqueueWork(stream, [point]() -> Work { return [point] { point->await(); }; });
 }
 
 void fakeEventSynchronize(fakeEvent_t event) {
@@ -282,14 +295,14 @@ void fakeEventSynchronize(fakeEvent_t event) {
       return;
     }
   }
-  std::unique_lock lock(event->mutex);
-  const std::uint64_t number = event->recorded;
-  event->changed.wait(lock, [&] { return event->reached >= number; });
+  if (const std::shared_ptr<Point> point = lastPoint(event)) point->await();
 }
 
 int fakeEventIsDone(fakeEvent_t event) {
-  const std::lock_guard lock(event->mutex);
-  return event->reached >= event->recorded ? 1 : 0;
+  const std::shared_ptr<Point> point = lastPoint(event);
+  if (point == nullptr) return 1;
+  const std::lock_guard lock(point->mutex);
+  return point->isReached ? 1 : 0;
 }
 
 void fakeStreamBeginCapture(fakeStream_t stream) {

@@ -122,13 +122,15 @@ TEST_F(FakeNccl, EventsOrderStreams) {
       &value);
   fakeEventRecord(event, first);
   fakeStreamWaitEvent(second, event);
+  // A later record is none of the wait's business, however soon it is reached.
+  const fakeStream_t idle = fakeStreamCreate();
+  fakeEventRecord(event, idle);
   fakeStreamEnqueue(
       second, [](void* argument) { *static_cast<int*>(argument) *= 10; }, &value);
   fakeStreamSynchronize(second);
   EXPECT_EQ(value, 10);
   fakeEventDestroy(event);
-  fakeStreamDestroy(first);
-  fakeStreamDestroy(second);
+  for (const fakeStream_t stream : {first, second, idle}) fakeStreamDestroy(stream);
 }
 
 TEST_F(FakeNccl, EveryCollectiveMovesItsData) {
