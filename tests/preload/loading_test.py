@@ -58,8 +58,11 @@ def preloaded(path):
     hooks.ncclGetUniqueId = nccl.ncclGetUniqueId
     return hooks
 
+kept = []  # buffers that work on a stream may still touch
+
 def broadcast(nccl, comm):
     buffer = (ctypes.c_uint16 * 1000)(*range(1000))
+    kept.append(buffer)
     assert nccl.ncclBroadcast(buffer, buffer, ctypes.c_size_t(1000), 9, 0, comm, None) == 0
     return buffer
 
