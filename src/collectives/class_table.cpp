@@ -32,4 +32,10 @@ ClassTable::Entry& ClassTable::use(const ClassKey& key, std::uint64_t call) {
   return *entry;
 }
 
+const ClassTable::Entry* ClassTable::find(const ClassKey& key) const noexcept {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& candidate) { return candidate.key == key; });
+  return entry == entries_.end() ? nullptr : &*entry;
+}
+
 }  // namespace zipccl::collectives

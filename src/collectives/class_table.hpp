@@ -35,7 +35,8 @@ class ClassTable {
     ClassKey key;
     policy::ClassStatistics statistics;
     std::uint64_t lastCall = 0;
-    bool wasLogged = false;  ///< local: whether `logged` holds what was last told to the user
+    std::uint64_t endedCount = 0;  ///< histories: calls whose ends have counted
+    bool wasLogged = false;        ///< local: whether `logged` holds what was last told to the user
     policy::Reason logged{};
   };
 
@@ -45,6 +46,9 @@ class ClassTable {
   /// use is longest ago is forgotten. `call` is the number of the call, which rises from use to
   /// use. The reference is valid until the next use.
   [[nodiscard]] Entry& use(const ClassKey& key, std::uint64_t call);
+
+  /// The entry of `key`, null where there is none.
+  [[nodiscard]] const Entry* find(const ClassKey& key) const noexcept;
 
   [[nodiscard]] std::size_t classCount() const noexcept { return entries_.size(); }
 

@@ -356,9 +356,9 @@ void PairExchange::finishOldest(Pair& pair) {
   if (item.isStaged) observe(pair, item);
   if (!item.isLast) return;
   if (item.isStaged) {
-    historyOf(pair).endStaged(pair.observation->extra());
+    historyOf(pair).endStaged(item.messageNumber, pair.observation->extra());
   } else {
-    historyOf(pair).endNative();
+    historyOf(pair).endNative(item.messageNumber);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -18,8 +19,10 @@ namespace {
 
 class PairHistories : public zipccl::testing::SeededTest {};
 
-/// One end, which may have up to kLag messages open.
+/// One end, which has a message open as long as the next ones may begin without its end.
 struct End {
+  explicit End(HistoryLag lag) : history(lag) {}
+
   PairHistory history;
   std::deque<std::size_t> open;
   std::size_t begun = 0;
@@ -41,48 +44,90 @@ TEST_F(PairHistories, OfBothEndsAgreeForAHundredThousandMessages) {
       if (random_.chance(0.7)) message.seen = {random_.below(10'000), random_.below(10'000)};
     }
   }
-  std::vector<policy::ClassStatistics> atBegin(kMessages);
-  std::size_t differ = 0;
-  for (const bool isFirstEnd : {true, false}) {
-    End end;
-    while (end.begun < kMessages || !end.open.empty()) {
-      const bool mayBegin = end.begun < kMessages && end.open.size() < PairHistory::kLag;
-      if (mayBegin && (end.open.empty() || random_.chance(0.5))) {
-        const std::size_t number = end.begun++;
-        const PairHistory::Message begun = end.history.begin(messages[number].key);
-        ASSERT_EQ(begun.number, number);
-        ASSERT_EQ(begun.entry != nullptr, messages[number].key.has_value());
-        end.open.push_back(number);
-        if (begun.entry == nullptr) continue;
-        if (isFirstEnd) {
-          atBegin[number] = begun.entry->statistics;
-        } else if (begun.entry->statistics != atBegin[number]) {
-          ++differ;
+  for (const HistoryLag lag : {HistoryLag{}, HistoryLag{.messages = 8, .settling = 3}}) {
+    std::vector<policy::ClassStatistics> atBegin(kMessages);
+    std::size_t differ = 0;
+    std::size_t mostOpen = 0;
+    for (const bool isFirstEnd : {true, false}) {
+      End end(lag);
+      while (end.begun < kMessages || !end.open.empty()) {
+        const bool mayBegin =
+            end.begun < kMessages && end.history.mayBegin(messages[end.begun].key);
+        EXPECT_EQ(end.history.hasOpen(), !end.open.empty());
+        ASSERT_TRUE(mayBegin || !end.open.empty()) << "nothing is open, and nothing may begin";
+        if (mayBegin && (end.open.empty() || random_.chance(0.6))) {
+          const std::size_t number = end.begun++;
+          const PairHistory::Message begun = end.history.begin(messages[number].key);
+          ASSERT_EQ(begun.number, number);
+          ASSERT_EQ(begun.entry != nullptr, messages[number].key.has_value());
+          end.open.push_back(number);
+          mostOpen = std::max(mostOpen, end.open.size());
+          if (begun.entry == nullptr) continue;
+          if (isFirstEnd) {
+            atBegin[number] = begun.entry->statistics;
+          } else if (begun.entry->statistics != atBegin[number]) {
+            ++differ;
+          }
+          continue;
         }
-        continue;
+        // Native messages may end before earlier ones do.
+        const std::size_t at = random_.below(end.open.size());
+        const std::size_t number = end.open[at];
+        end.open.erase(end.open.begin() + static_cast<std::ptrdiff_t>(at));
+        const Message& message = messages[number];
+        if (message.seen) {
+          end.history.endStaged(number, *message.seen);
+        } else if (number % 3 == 0) {
+          end.history.endUnseen(number);
+        } else {
+          end.history.endNative(number);
+        }
       }
-      const Message& message = messages[end.open.front()];
-      end.open.pop_front();
-      message.seen ? end.history.endStaged(*message.seen) : end.history.endNative();
     }
+    EXPECT_EQ(differ, 0U);
+    EXPECT_EQ(mostOpen, lag.messages);
   }
-  EXPECT_EQ(differ, 0U);
 }
 
 TEST_F(PairHistories, TakeEffectAfterTheLag) {
+  constexpr HistoryLag kLag{};
   PairHistory history;
   const ClassKey key = classOf(CollectiveKind::kAlltoAll, Datatype::kBfloat16, 5000);
   for (std::uint64_t number = 0; number < 10; ++number) {
     const policy::ClassStatistics seen = history.begin(key).entry->statistics;
-    EXPECT_EQ(seen.observed, number < PairHistory::kLag
+    EXPECT_EQ(seen.observed, number < kLag.messages
                                  ? 0U
-                                 : std::min<std::uint64_t>(number - PairHistory::kLag + 1,
+                                 : std::min<std::uint64_t>(number - kLag.messages + 1,
                                                            policy::ClassStatistics::kWindow));
-    if (number >= PairHistory::kLag) {
-      EXPECT_EQ(seen.largest().narrow, 100 + number - PairHistory::kLag);
+    if (number >= kLag.messages) {
+      EXPECT_EQ(seen.largest().narrow, 100 + number - kLag.messages);
     }
-    history.endStaged({.narrow = 100 + number, .wide = 0});
+    history.endStaged(number, {.narrow = 100 + number, .wide = 0});
   }
+}
+
+TEST_F(PairHistories, LearnOfANewClassAtOnce) {
+  PairHistory history(HistoryLag{.messages = 8, .settling = 3});
+  const ClassKey known = classOf(CollectiveKind::kAllGather, Datatype::kBfloat16, 5000);
+  const ClassKey other = classOf(CollectiveKind::kAllGather, Datatype::kFloat32, 5000);
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    EXPECT_EQ(history.begin(known).entry->statistics.observed, number);
+    EXPECT_FALSE(history.mayBegin(known));
+    EXPECT_TRUE(history.mayBegin(other));
+    history.endStaged(number, {.narrow = 1, .wide = 1});
+  }
+  // Three have ended, of which the next one counts the last: then up to seven may be open.
+  std::uint64_t number = 3;
+  for (; number < 11; ++number) {
+    ASSERT_TRUE(history.mayBegin(known)) << number;
+    EXPECT_EQ(history.begin(known).entry->statistics.observed, 3U);
+  }
+  EXPECT_FALSE(history.mayBegin(known));
+  EXPECT_FALSE(history.mayBegin(other));
+  history.endNative(3);
+  EXPECT_TRUE(history.mayBegin(known));
+  // A new class waits for no other class than the lag asks for.
+  EXPECT_TRUE(history.mayBegin(other));
 }
 
 }  // namespace
