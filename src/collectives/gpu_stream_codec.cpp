@@ -109,11 +109,6 @@ class GpuStreamCodec final : public StreamCodec {
     gpu::importDynamic(parts, gate, gpuStream(stream));
   }
 
-  void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
-                      transport::StreamHandle stream) override {
-    gpu::collectHeaders(frames, headers, gpuStream(stream));
-  }
-
  private:
   transport::Device& device_;
   transport::DeviceMemory workspace_;

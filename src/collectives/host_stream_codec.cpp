@@ -159,18 +159,6 @@ class HostStreamCodec final : public StreamCodec {
     device_.enqueue(stream, [list = listOf(parts), gate] { importNow(list, gate); });
   }
 
-  void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
-                      transport::StreamHandle stream) override {
-    device_.enqueue(stream,
-                    [list = std::vector<const std::byte*>(frames.begin(), frames.end()), headers] {
-                      std::byte* to = headers;
-                      for (const std::byte* frame : list) {
-                        std::memcpy(to, frame, codec::kHeaderBytes);
-                        to += codec::kHeaderBytes;
-                      }
-                    });
-  }
-
  private:
   transport::HostStreamDevice& device_;
 };

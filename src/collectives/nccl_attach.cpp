@@ -114,7 +114,6 @@ class Control {
 /// What is measured once for all communicators of a shape.
 struct Measured {
   policy::Profile profile;
-  double waitUs = 0.0;
   std::uint64_t isKnown = 0;
 };
 
@@ -245,35 +244,37 @@ class Measurement {
                           }).fastestUs;
     const double encodeUs = time({}, [&] { encode(spec); }).fastestUs;
 
-    const std::byte* at = frame.data();
-    double waitUs = 0.0;
-    for (int i = 0; i < 4; ++i) {
-      const Clock::time_point start = Clock::now();
-      c_.codec->collectHeaders({&at, 1}, c_.headers.data(), stream());
-      control_.await();
-      const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-      waitUs = i == 0 ? us : std::min(waitUs, us);
-    }
-    const FrameReport report = readReport({c_.headers.data(), codec::kHeaderBytes});
+    transport::SharedMemory shared(*c_.device,
+                                   sizeof(codec::GateSlot) + sizeof(codec::DynamicWindow));
+    auto* const slot = reinterpret_cast<codec::GateSlot*>(shared.data());
+    auto* const window =
+        reinterpret_cast<codec::DynamicWindow*>(shared.data() + sizeof(codec::GateSlot));
+    std::uint64_t gates = 0;
+    const codec::DynamicPart part{.header = frame.data(), .part = nullptr, .capacity = 0};
+    const double gatesUs = time({}, [&] {
+                             c_.codec->exportDynamic({&part, 1}, {slot, ++gates, window}, stream());
+                             c_.codec->importDynamic({&part, 1}, {slot, ++gates, window}, stream());
+                           }).fastestUs;
+    const FrameReport report = readReport(slot->headers[0]);
     expects(report.status == codec::DecodeStatus::kOk && report.isSealIntact,
             ErrorCode::kInternalError,
             "the codec cannot read the frame that it made for its measurement");
     const std::uint64_t staticBytes = codec::staticBytes(spec);
-    const std::size_t status = c_.takeStatus();
+    std::uint32_t* const status =
+        c_.takeStatus({.call = 0, .chunk = 0, .unit = "measurement"}, c_.rank());
     const double decodeUs =
         time({}, [&] {
           const DecodeJob job{
               .spec = spec,
               .frame = {frame.first(staticBytes), frame.subspan(staticBytes, report.dynamicBytes)},
               .output = decoded,
-              .status = c_.statusAt(status)};
+              .status = status};
           c_.codec->decode({&job, 1}, stream());
         }).fastestUs;
-    const std::array slowest = control_.slowest(std::array{tinyUs, encodeUs, decodeUs, waitUs});
+    const std::array slowest = control_.slowest(std::array{tinyUs + gatesUs, encodeUs, decodeUs});
     measured.profile.frameUs = slowest[0];
     measured.profile.encodeGBps = static_cast<double>(kSampleBytes) / slowest[1] / 1000.0;
     measured.profile.decodeGBps = static_cast<double>(kSampleBytes) / slowest[2] / 1000.0;
-    measured.waitUs = slowest[3];
   }
 
   /// `isCautious`: on average, not at best.
@@ -379,6 +380,50 @@ auto withNew(const Use& use, Arguments&&... arguments) {
   }
 }
 
+/// Opens the side channel on all ranks. Where one of them cannot, none compresses: false.
+bool connect(NcclCommunicator& communicator, Control& control) {
+  constexpr auto kLongest = std::chrono::seconds(10);
+  // Readers may come to a part however late.
+  transport::SideLimits limits;
+  limits.maxMessageBytes = std::uint64_t{1} << 32;
+  limits.welcome = std::chrono::milliseconds(0);
+  const auto warn = [&](const Error& error) {
+    logWarn("rank ", communicator.rank(), " of ", communicator.rankCount(),
+            " cannot reach the others beside NCCL, so the calls of this communicator stay native: ",
+            error.what());
+  };
+  std::unique_ptr<transport::SideChannel> channel;
+  transport::SideAddress address{};
+  try {
+    channel = std::make_unique<transport::SideChannel>(communicator.rank(),
+                                                       communicator.rankCount(), limits);
+    address = channel->address();
+  } catch (const Error& error) {
+    warn(error);
+  }
+  struct Opened {
+    transport::SideAddress address;
+    std::uint64_t isOpen = 0;
+  };
+  const std::vector<Opened> opened = control.gather(Opened{address, channel != nullptr ? 1U : 0U});
+  const auto isOpen = [](const Opened& each) { return each.isOpen != 0; };
+  if (!std::all_of(opened.begin(), opened.end(), isOpen)) return false;
+  std::uint64_t isConnected = 1;
+  try {
+    std::vector<transport::SideAddress> peers;
+    for (const Opened& each : opened) peers.push_back(each.address);
+    channel->setPeers(std::move(peers));
+    channel->verify(Clock::now() + kLongest);
+  } catch (const Error& error) {
+    isConnected = 0;
+    warn(error);
+  }
+  const std::vector<std::uint64_t> connected = control.gather(isConnected);
+  if (std::find(connected.begin(), connected.end(), 0U) != connected.end()) return false;
+  communicator.startCourier(std::move(channel));
+  return true;
+}
+
 void shakeHands(NcclCommunicator& communicator, Control& control,
                 const CommunicatorSettings& wanted) {
   HandshakeRecord record = makeRecord(wanted.agreed, wanted.profile);
@@ -387,22 +432,10 @@ void shakeHands(NcclCommunicator& communicator, Control& control,
   const Agreement agreement = agreeOn(records, communicator.rank());
   communicator.isProfileGiven = agreement.profile.has_value();
   if (agreement.profile) communicator.profile = *agreement.profile;
-  // As long as a host's wait was measured anywhere.
-  constexpr double kWaitUs = 25.0;
-  communicator.waitUs = kWaitUs;
   communicator.overlap = overlapGoal();
-  if (wanted.agreed.strategy == StrategyChoice::kAuto &&
-      wanted.agreed.collectives == CollectiveSet::all()) {
-    // Ranks whose settings differ compress nothing either.
-    if (communicator.rank() == 0) {
-      logInfo(LogSubsystem::kInit, "the calls of a communicator of ", communicator.rankCount(),
-              " ranks stay native: compressed ones keep the host waiting; ZIPCCL_COLLS names those "
-              "for which that is right");
-    }
-    return;
-  }
-  if (agreement.compressionAgreed && !agreement.profile &&
-      wanted.agreed.strategy == StrategyChoice::kAuto) {
+  if (!agreement.compressionAgreed || wanted.agreed.strategy == StrategyChoice::kNative) return;
+  if (!connect(communicator, control)) return;
+  if (!agreement.profile && wanted.agreed.strategy == StrategyChoice::kAuto) {
     MeasuredShapes& shapes = MeasuredShapes::instance();
     const Shape shape = shapeOf(records);
     // Rank 0's knowledge counts: all must measure together, or none.
@@ -413,9 +446,8 @@ void shakeHands(NcclCommunicator& communicator, Control& control,
     }
     shapes.keep(shape, measured);
     communicator.profile = measured.profile;
-    communicator.waitUs = measured.waitUs;
   }
-  communicator.compressionAgreed = agreement.compressionAgreed;
+  communicator.compressionAgreed = true;
 }
 
 }  // namespace

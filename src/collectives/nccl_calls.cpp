@@ -43,10 +43,9 @@ class PhaseBuilder {
     Phase phase;
     phase.lanes.push_back(makeNativeLane(api_, call));
     phase.addStream({call.stream});
-    const auto outcome = std::make_shared<CallOutcome>();
+    const SharedOutcome outcome = newOutcome();
     outcome->decision = decision;
     outcome->inputBytes = bytesOfCall(call);
-    phase.end = recorder(outcome);
     return phase;
   }
 
@@ -55,20 +54,21 @@ class PhaseBuilder {
     const CollectiveKind collective =
         isBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather;
     const Datatype datatype = datatypeOfCall(call);
-    const std::uint64_t number = communicator_.callCount++;
-    ClassTable::Entry& entry =
-        communicator_.classes.use(classOf(collective, datatype, call.count), number);
+    const PairHistory::Message begun =
+        communicator_.beginMessage(communicator_.calls, classOf(collective, datatype, call.count));
     GatherWork work;
-    work.plan = communicator_.plan(collective, datatype, call.count, &entry);
+    work.plan = communicator_.plan(collective, datatype, call.count, begun.entry);
     if (work.plan.decision.strategy == policy::Strategy::kNative) {
-      work.plan.endNative();
+      communicator_.calls.endNative(begun.number);
       return native(call, work.plan.decision);
     }
     work.source = call.sendbuff;
     work.target = call.recvbuff;
     work.datatype = datatype;
     work.stream = {call.stream};
-    work.call = number;
+    work.call = communicator_.callCount++;
+    work.history = &communicator_.calls;
+    work.number = begun.number;
     if (isBroadcast) work.root = call.peer;
     const std::uint64_t parts = isBroadcast ? 1 : ranks();
     for (std::uint64_t part = 0; part <= parts; ++part) {
@@ -82,9 +82,9 @@ class PhaseBuilder {
     ReduceWork work;
     const Datatype datatype = datatypeOfCall(call);
     const Reduction reduction = *communicator_.reductionOf(call.op, datatype);
-    work.plan = planReduction(CollectiveKind::kReduceScatter, datatype, call.count, reduction);
+    planReduction(work, CollectiveKind::kReduceScatter, datatype, call.count, reduction);
     if (work.plan.decision.strategy == policy::Strategy::kNative) {
-      work.plan.endNative();
+      work.history->endNative(work.number);
       return native(call, work.plan.decision);
     }
     work.collective = CollectiveKind::kReduceScatter;
@@ -92,11 +92,9 @@ class PhaseBuilder {
       work.firstElement.push_back(rank * call.count);
     }
     work.receive = call.recvbuff;
-    const auto outcome = std::make_shared<CallOutcome>();
+    const SharedOutcome outcome = newOutcome();
     outcome->inputBytes = bytesOfCall(call) * ranks();
-    Phase phase = reducePhase(call, std::move(work), reduction, outcome);
-    phase.end = recorder(outcome);
-    return phase;
+    return reducePhase(call, std::move(work), reduction, outcome);
   }
 
   /// Two phases, decided on as one: the reduction of a part for each rank, and an all-gather.
@@ -104,7 +102,7 @@ class PhaseBuilder {
     struct Both {
       bool isStaged = false;
       std::vector<std::uint64_t> firstElement;
-      SharedOutcome outcome = std::make_shared<CallOutcome>();
+      SharedOutcome outcome;
     };
     const auto both = std::make_shared<Both>();
     const PhaseBuilder builder = *this;
@@ -113,10 +111,10 @@ class PhaseBuilder {
       const Reduction reduction = *builder.communicator_.reductionOf(call.op, datatype);
       const std::uint64_t shard = allReducePart(call.count, builder.communicator_.rankCount());
       ReduceWork work;
-      work.plan = builder.planReduction(CollectiveKind::kAllReduce, datatype, shard, reduction);
+      builder.planReduction(work, CollectiveKind::kAllReduce, datatype, shard, reduction);
       both->isStaged = work.plan.decision.strategy == policy::Strategy::kStaged;
       if (!both->isStaged) {
-        work.plan.endNative();
+        work.history->endNative(work.number);
         return builder.native(call, work.plan.decision);
       }
       for (std::uint64_t rank = 0; rank <= builder.ranks(); ++rank) {
@@ -127,6 +125,7 @@ class PhaseBuilder {
       const std::uint64_t own =
           both->firstElement[static_cast<std::size_t>(builder.communicator_.rank())];
       work.receive = bytesAt(call.recvbuff, own * elementBytes(datatype));
+      both->outcome = builder.newOutcome();
       both->outcome->inputBytes = bytesOfCall(call);
       return builder.reducePhase(call, std::move(work), reduction, both->outcome);
     };
@@ -135,11 +134,10 @@ class PhaseBuilder {
       NcclCommunicator& communicator = builder.communicator_;
       const Datatype datatype = datatypeOfCall(call);
       const std::uint64_t largest = both->firstElement[1];
-      const std::uint64_t number = communicator.callCount++;
-      ClassTable::Entry& entry = communicator.gatherClasses.use(
-          classOf(CollectiveKind::kAllReduce, datatype, largest), number);
+      const PairHistory::Message begun = communicator.beginMessage(
+          communicator.gathers, classOf(CollectiveKind::kAllReduce, datatype, largest));
       GatherWork work;
-      work.plan = communicator.planGather(datatype, largest, entry);
+      work.plan = communicator.planGather(datatype, largest, *begun.entry);
       work.source =
           bytesAt(call.recvbuff, both->firstElement[static_cast<std::size_t>(communicator.rank())] *
                                      elementBytes(datatype));
@@ -147,11 +145,13 @@ class PhaseBuilder {
       work.firstElement = both->firstElement;
       work.datatype = datatype;
       work.stream = {call.stream};
-      work.call = number;
+      work.call = communicator.callCount++;
+      work.history = &communicator.gathers;
+      work.number = begun.number;
       Phase phase;
       phase.addStream(work.stream);
-      phase.lanes.push_back(makeGatherLane(communicator, std::move(work), both->outcome));
-      phase.end = builder.recorder(both->outcome);
+      phase.lanes.push_back(
+          makeGatherLane(communicator, std::move(work), std::exchange(both->outcome, nullptr)));
       return phase;
     };
     return {reduce, gather};
@@ -175,7 +175,7 @@ class PhaseBuilder {
     const bool receivesOne = call.kind == zipcclNcclScatter && !isRoot;
     Phase phase;
     phase.addStream({call.stream});
-    const auto outcome = std::make_shared<CallOutcome>();
+    const SharedOutcome outcome = newOutcome();
     outcome->decision = fresh.decision;
     outcome->inputBytes =
         sendsMany ? bytesOfCall(call) * ranks() : (receivesOne ? 0 : bytesOfCall(call));
@@ -205,13 +205,12 @@ class PhaseBuilder {
     if (sendsOne) add(call.peer, true, 0);
     if (receivesOne) add(call.peer, false, 0);
     addOwnCopy(phase, call, sendsMany, receivesMany);
-    phase.end = recorder(outcome);
     return phase;
   }
 
   [[nodiscard]] Phase pointToPoint(std::span<const zipcclNcclCall* const> calls) const {
     Phase phase;
-    const auto outcome = std::make_shared<CallOutcome>();
+    const SharedOutcome outcome = newOutcome();
     std::map<std::pair<int, bool>, std::vector<PairMessage>> messages;
     for (const zipcclNcclCall* call : calls) {
       const bool isOut = call->kind == zipcclNcclSend;
@@ -230,7 +229,6 @@ class PhaseBuilder {
       phase.lanes.push_back(makePairLane(communicator_, CollectiveKind::kSendRecv, pair.first,
                                          pair.second, std::move(list), outcome));
     }
-    phase.end = recorder(outcome);
     return phase;
   }
 
@@ -239,27 +237,31 @@ class PhaseBuilder {
     return static_cast<std::uint64_t>(communicator_.rankCount());
   }
 
-  [[nodiscard]] std::function<void()> recorder(const SharedOutcome& outcome) const {
-    return [&communicator = communicator_, outcome] { communicator.record(*outcome); };
+  [[nodiscard]] SharedOutcome newOutcome() const {
+    return {new CallOutcome, [&communicator = communicator_](CallOutcome* outcome) {
+              communicator.record(*outcome);
+              delete outcome;
+            }};
   }
 
-  [[nodiscard]] Engine::Plan planReduction(CollectiveKind collective, Datatype datatype,
-                                           std::uint64_t elementCount,
-                                           const Reduction& reduction) const {
-    ClassTable::Entry& entry = communicator_.classes.use(
-        classOf(collective, datatype, elementCount), communicator_.callCount++);
-    return communicator_.planReduction(collective, datatype, elementCount, reduction, &entry);
+  void planReduction(ReduceWork& work, CollectiveKind collective, Datatype datatype,
+                     std::uint64_t elementCount, const Reduction& reduction) const {
+    work.history = &communicator_.calls;
+    const PairHistory::Message begun =
+        communicator_.beginMessage(*work.history, classOf(collective, datatype, elementCount));
+    work.number = begun.number;
+    work.plan =
+        communicator_.planReduction(collective, datatype, elementCount, reduction, begun.entry);
   }
 
   [[nodiscard]] Phase gatherPhase(GatherWork work, std::uint64_t inputBytes) const {
-    const auto outcome = std::make_shared<CallOutcome>();
+    const SharedOutcome outcome = newOutcome();
     outcome->decision = work.plan.decision;
     outcome->inputBytes = inputBytes;
     outcome->stagedInputBytes = inputBytes;
     Phase phase;
     phase.addStream(work.stream);
     phase.lanes.push_back(makeGatherLane(communicator_, std::move(work), outcome));
-    phase.end = recorder(outcome);
     return phase;
   }
 

@@ -24,7 +24,6 @@ struct Phase {
   std::vector<transport::StreamHandle> streams;  ///< the caller's, each once
   /// Puts work on the codec's stream before the first item; may be empty.
   std::function<void()> begin;
-  std::function<void()> end;  ///< statistics; may be empty
 
   void addStream(transport::StreamHandle stream);
 };

@@ -29,7 +29,7 @@ constexpr int kAvg = 4;
 constexpr int kFirstOpaqueOp = 5;
 
 std::size_t statusCount(int rankCount) {
-  return std::max<std::size_t>(256, 8 * static_cast<std::size_t>(rankCount));
+  return std::max<std::size_t>(2048, 16 * static_cast<std::size_t>(rankCount));
 }
 
 DeviceParts openCuda([[maybe_unused]] int deviceNumber) {
@@ -90,15 +90,11 @@ NcclCommunicator::NcclCommunicator(const zipcclNcclApi& api, void* comm,
       codec(std::move(parts.codec)),
       settings(wanted.agreed),
       codecStream(*device),
-      headerStream(*device),
       begun(*device),
       encoded(*device),
       decoded(*device),
-      moved(*device),
-      headersHere{transport::OwnedEvent(*device), transport::OwnedEvent(*device)},
-      headers(*device, 2 * mostHeaders() * codec::kHeaderBytes),
       scratch(*device, wanted.agreed.maxScratchBytes),
-      peers(static_cast<std::size_t>(rankCount())),
+      peers(static_cast<std::size_t>(rankCount()), PeerHistories(kLag)),
       statuses_(*device, statusCount(rankCount()) * sizeof(std::uint32_t)),
       statusUses_(statusCount(rankCount())) {}
 
@@ -119,9 +115,12 @@ void NcclCommunicator::destroy(std::unique_ptr<NcclCommunicator> communicator) n
   const std::shared_ptr<transport::Device> device = communicator->device;
   try {
     const transport::CurrentDevice current(*device);
+    // Its gates need the courier until they have passed.
+    device->record(communicator->decoded.get(), communicator->codecStream.get());
+    communicator->await(communicator->decoded.get());
     communicator.reset();
   } catch (const Error&) {
-    // The device is gone, at the end of the program: what it held is too.
+    // It failed now, or the device is gone, at the end of the program, and what it held is too.
     static_cast<void>(communicator.release());
   }
 }
@@ -273,6 +272,7 @@ void NcclCommunicator::fail(const Error& error) noexcept {
 std::optional<Error> NcclCommunicator::asyncError() noexcept {
   const std::lock_guard lock(mutex_);
   try {
+    expectNotAborted();
     for (std::size_t word = 0; !failure_ && word < statusUses_.size(); ++word) {
       checkStatusLocked(word);
     }
@@ -280,6 +280,11 @@ std::optional<Error> NcclCommunicator::asyncError() noexcept {
     failure_ = error;
   }
   return failure_;
+}
+
+void NcclCommunicator::abort() noexcept {
+  isAborted_.store(true, std::memory_order_release);
+  if (courier_) courier_->abort();
 }
 
 void NcclCommunicator::throwIfFailed() {
@@ -296,8 +301,7 @@ void NcclCommunicator::await(transport::EventHandle event,
   const Clock::time_point start = Clock::now();
   Clock::time_point asked = start;
   while (!device->isReached(event)) {
-    expects(!isAborted_.load(std::memory_order_acquire), ErrorCode::kRemoteError, "rank ", rank(),
-            " was waiting for other ranks when the communicator was aborted");
+    expectNotAborted();
     const Clock::time_point now = Clock::now();
     if (now - start > kBusy) {
       std::this_thread::sleep_for(kPause);
@@ -306,15 +310,24 @@ void NcclCommunicator::await(transport::EventHandle event,
     }
     if (now - asked > kAskEvery) {
       asked = now;
-      const int error = link.asyncError();
-      expects(error == transport::kNcclSuccess || error == transport::kNcclInProgress,
-              transport::errorCodeOf(error), "NCCL failed while rank ", rank(),
-              " was waiting for other ranks");
+      expectNcclIsWell();
     }
     expects(!deadline || now < *deadline, ErrorCode::kRemoteError, "rank ", rank(),
             " waited for other ranks longer than the time limit; a rank without ZipCCL never "
             "answers");
   }
+}
+
+void NcclCommunicator::expectNotAborted() const {
+  expects(!isAborted(), ErrorCode::kRemoteError, "the communicator of rank ", rank(),
+          " was aborted");
+}
+
+void NcclCommunicator::expectNcclIsWell() const {
+  const int error = link.asyncError();
+  expects(error == transport::kNcclSuccess || error == transport::kNcclInProgress,
+          transport::errorCodeOf(error), "NCCL failed while rank ", rank(),
+          " was waiting for other ranks");
 }
 
 Engine::Plan NcclCommunicator::plan(CollectiveKind collective, Datatype datatype,
@@ -364,7 +377,6 @@ void NcclCommunicator::decide(Engine::Plan& plan, CollectiveKind collective, Dat
   facts.compressionAgreed = compressionAgreed;
   facts.isProfileGiven = isProfileGiven;
   facts.overlap = overlap;
-  facts.waitUs = waitUs;
   plan.decide(collective, datatype, elementCount, profile, rank());
 }
 
@@ -374,30 +386,69 @@ const transport::OwnedEvent& NcclCommunicator::movedEvent(std::uint64_t round, s
   return events[place];
 }
 
-std::uint32_t* NcclCommunicator::statusAt(std::size_t word) const noexcept {
-  return reinterpret_cast<std::uint32_t*>(statuses_.data()) + word;
+void NcclCommunicator::startCourier(std::unique_ptr<transport::SideChannel> channel) {
+  courier_ = std::make_unique<DynamicCourier>(*device, std::move(channel), rank(),
+                                              [this](const Error& error) { fail(error); });
+}
+
+template <class IsDone>
+void NcclCommunicator::awaitCourier(const IsDone& isDone) {
+  constexpr auto kBusy = std::chrono::milliseconds(20);
+  constexpr auto kPause = std::chrono::microseconds(50);
+  constexpr auto kAskEvery = std::chrono::milliseconds(20);
+  const Clock::time_point start = Clock::now();
+  Clock::time_point asked = start;
+  while (!isDone()) {
+    expectNotAborted();
+    if (courier_->progress()) continue;
+    const Clock::time_point now = Clock::now();
+    if (now - start > kBusy) {
+      std::this_thread::sleep_for(kPause);
+    } else {
+      std::this_thread::yield();
+    }
+    if (now - asked > kAskEvery) {
+      asked = now;
+      throwIfFailed();
+      expectNcclIsWell();
+    }
+  }
+}
+
+PairHistory::Message NcclCommunicator::beginMessage(PairHistory& history, const ClassKey& key) {
+  courier_->tellObservers();
+  if (!history.mayBegin(key)) {
+    awaitCourier([&] {
+      courier_->tellObservers();
+      return history.mayBegin(key);
+    });
+  }
+  return history.begin(key);
+}
+
+codec::Gate NcclCommunicator::openExport(std::vector<GateFrame> frames) {
+  if (!courier_->mayOpen()) awaitCourier([&] { return courier_->mayOpen(); });
+  return courier_->openExport(std::move(frames));
+}
+
+codec::Gate NcclCommunicator::openImport(std::vector<GateFrame> frames) {
+  if (!courier_->mayOpen()) awaitCourier([&] { return courier_->mayOpen(); });
+  return courier_->openImport(std::move(frames));
 }
 
 void NcclCommunicator::checkStatusLocked(std::size_t word) {
-  const StatusUse& use = statusUses_[word];
-  if (!use.isBelieved) return;
-  const std::uint32_t found = std::atomic_ref(*statusAt(word)).load(std::memory_order_acquire);
+  const std::uint32_t found = std::atomic_ref(statusWords()[word]).load(std::memory_order_acquire);
   if (found == 0) return;
+  const StatusUse& use = statusUses_[word];
   checkStatus(static_cast<codec::DecodeStatus>(std::countr_zero(found)), use.place, use.peer);
 }
 
-std::size_t NcclCommunicator::takeStatus() {
+std::uint32_t* NcclCommunicator::takeStatus(const FramePlace& place, int peer) {
   const std::size_t word = nextStatus_++ % statusUses_.size();
   const std::lock_guard lock(mutex_);
   checkStatusLocked(word);
-  statusUses_[word] = {};
-  std::atomic_ref(*statusAt(word)).store(0, std::memory_order_release);
-  return word;
-}
-
-void NcclCommunicator::believeStatus(std::size_t word, const FramePlace& place, int peer) {
-  const std::lock_guard lock(mutex_);
-  statusUses_[word] = {true, place, peer};
+  statusUses_[word] = {place, peer};
+  return &statusWords()[word];
 }
 
 void NcclCommunicator::record(const CallOutcome& outcome) {

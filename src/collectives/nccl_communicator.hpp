@@ -24,6 +24,7 @@
 #include "base/error.hpp"
 #include "collectives/class_table.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/dynamic_courier.hpp"
 #include "collectives/frame_check.hpp"
 #include "collectives/pair_history.hpp"
 #include "collectives/reduction.hpp"
@@ -105,7 +106,7 @@ class NcclCommunicator {
   void removeWindow(void* window);
   [[nodiscard]] bool isInWindow(const void* buffer) const;
 
-  void abort() noexcept { isAborted_.store(true, std::memory_order_release); }
+  void abort() noexcept;
   /// Whether it has failed or was aborted.
   [[nodiscard]] bool isBroken() noexcept { return isAborted() || asyncError().has_value(); }
   [[nodiscard]] bool isAborted() const noexcept {
@@ -133,13 +134,9 @@ class NcclCommunicator {
   [[nodiscard]] Engine::Plan planGather(Datatype datatype, std::uint64_t elementCount,
                                         ClassTable::Entry& classEntry) const;
 
-  /// A word, zero, in which work on the device notes faults of a frame. Words are used in turn, so
-  /// often that the work of the last use has long been done. Throws what the last use found.
-  [[nodiscard]] std::size_t takeStatus();
-  [[nodiscard]] std::uint32_t* statusAt(std::size_t word) const noexcept;
-  /// What the word says is, or will be, true of the frame of `peer`. Words of which nobody says so
-  /// count for nothing.
-  void believeStatus(std::size_t word, const FramePlace& place, int peer);
+  /// A word, zero, in which work on the device notes faults of a frame of `peer`. Words are used in
+  /// turn, so many that the work of the last use has long been done. Throws what that found.
+  [[nodiscard]] std::uint32_t* takeStatus(const FramePlace& place, int peer);
 
   void record(const CallOutcome& outcome);
   [[nodiscard]] CommunicatorStatistics statistics() const;
@@ -152,31 +149,34 @@ class NcclCommunicator {
   policy::AgreedSettings settings;
   policy::Profile profile;
   policy::OverlapGoal overlap;
-  double waitUs = 0.0;  ///< what the host's waits in a call cost
   bool isProfileGiven = false;
   bool compressionAgreed = false;
 
   // Of the rounds.
   transport::OwnedStream codecStream;
-  transport::OwnedStream headerStream;
   transport::OwnedEvent begun;    ///< the caller's streams have come to the call
   transport::OwnedEvent encoded;  ///< the frames of a round
   transport::OwnedEvent decoded;  ///< the last frames of a call
-  transport::OwnedEvent moved;    ///< dynamic parts of a round, on one of the caller's streams
-  std::array<transport::OwnedEvent, 2> headersHere;
   /// Of a round and the `place`-th of the caller's streams in it; made when first asked for.
   [[nodiscard]] const transport::OwnedEvent& movedEvent(std::uint64_t round, std::size_t place);
-  transport::SharedMemory headers;  ///< of two rounds, mostHeaders() each
   RoundScratch scratch;
-  [[nodiscard]] std::size_t mostHeaders() const noexcept {
-    return 2 * static_cast<std::size_t>(rankCount()) + 2;
-  }
 
-  // What earlier calls were like.
-  ClassTable classes;
-  ClassTable gatherClasses;
+  /// Makes compressed calls possible: dynamic parts go by `channel`.
+  void startCourier(std::unique_ptr<transport::SideChannel> channel);
+  /// Opens a gate of the courier for frames, once there is room for one.
+  [[nodiscard]] codec::Gate openExport(std::vector<GateFrame> frames);
+  [[nodiscard]] codec::Gate openImport(std::vector<GateFrame> frames);
+
+  // What earlier calls were like. Calls run ahead of what they tell by up to kLag.
+  static constexpr HistoryLag kLag{.messages = 8, .settling = 3};
+  PairHistory calls{kLag, ClassTable::kMaxClasses};
+  PairHistory gathers{kLag, ClassTable::kMaxClasses};  ///< those that are parts of other calls
   std::vector<PeerHistories> peers;
-  std::uint64_t callCount = 0;  ///< collective calls that were planned: equal on all ranks
+  std::uint64_t callCount = 0;  ///< gathers that were planned: equal on all ranks
+
+  /// Begins the next message of a history once what it is decided on is known: waits for gates of
+  /// earlier messages, which all must be on their streams.
+  [[nodiscard]] PairHistory::Message beginMessage(PairHistory& history, const ClassKey& key);
 
  private:
   struct Window {
@@ -188,7 +188,6 @@ class NcclCommunicator {
     Reduction reduction;
   };
   struct StatusUse {
-    bool isBelieved = false;
     FramePlace place;
     int peer = 0;
   };
@@ -198,7 +197,15 @@ class NcclCommunicator {
   [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call) const;
   void decide(Engine::Plan& plan, CollectiveKind collective, Datatype datatype,
               std::uint64_t elementCount) const;
+  void expectNotAborted() const;
+  void expectNcclIsWell() const;
+  [[nodiscard]] std::uint32_t* statusWords() const noexcept {
+    return reinterpret_cast<std::uint32_t*>(statuses_.data());
+  }
   void checkStatusLocked(std::size_t word);
+  /// Drives the courier until `isDone()`. Throws when the communicator fails or is aborted.
+  template <class IsDone>
+  void awaitCourier(const IsDone& isDone);
 
   std::array<std::deque<transport::OwnedEvent>, 2> movedEvents_;
   transport::SharedMemory statuses_;
@@ -214,6 +221,10 @@ class NcclCommunicator {
   std::map<int, PreMulSum> preMulSums_;
   std::optional<Error> failure_;
   CommunicatorStatistics statistics_;
+
+  /// There is one where compression was agreed on. Last, since what it knows of calls is recorded
+  /// at its end.
+  std::unique_ptr<DynamicCourier> courier_;
 };
 
 }  // namespace zipccl::collectives

@@ -5,9 +5,11 @@
 #include "collectives/nccl_lanes.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/error.hpp"
+#include "codec/layout.hpp"
 #include "collectives/buffers.hpp"
 #include "collectives/frame_geometry.hpp"
 #include "collectives/nccl_communicator.hpp"
@@ -19,27 +21,62 @@ namespace {
 using transport::NcclLink;
 using transport::StreamHandle;
 
+constexpr std::uint64_t kFrameAlignment = 128;
+
 /// Room for a frame of a plan's chunk, at which others may follow.
 std::uint64_t roomBytes(const policy::CallFacts& facts, const policy::Decision& decision) {
-  constexpr std::uint64_t kAlignment = 128;
   // The bound leaves room for this: it holds a frame rounded up.
-  return policy::frameBoundBytes(facts.geometry, decision.chunkElements) / kAlignment * kAlignment;
+  return policy::frameBoundBytes(facts.geometry, decision.chunkElements) / kFrameAlignment *
+         kFrameAlignment;
 }
 
-void observe(policy::CallObservation& observation, const RoundFrame& frame,
-             const policy::FrameGeometry& geometry) {
-  observation.add({.layout = frame.chunk.spec.layout == codec::Layout::kWide
-                                 ? policy::FrameLayout::kWide
-                                 : policy::FrameLayout::kNarrow,
-                   .tileCount = frame.chunk.tileCount(geometry),
-                   .extraBytes = frame.report.extraBytes,
-                   .lowTiles = frame.report.note.lowTiles});
+/// Collects what the frames of one message, or of one call, needed, and tells it once all have been
+/// seen.
+class MessageObserver final : public FrameObserver {
+ public:
+  using AtEnd = std::function<void(const policy::ExtraSpace& seen)>;
+
+  MessageObserver(int rank, const policy::FrameGeometry& geometry, std::uint64_t frameCount,
+                  SharedOutcome outcome, AtEnd atEnd)
+      : rank_(rank),
+        geometry_(geometry),
+        framesLeft_(frameCount),
+        outcome_(std::move(outcome)),
+        observation_(geometry),
+        atEnd_(std::move(atEnd)) {}
+
+  void observe(const codec::FrameSpec& spec, const FrameReport& report, int maker) override {
+    observation_.add({.layout = spec.layout == codec::Layout::kWide ? policy::FrameLayout::kWide
+                                                                    : policy::FrameLayout::kNarrow,
+                      .tileCount = spec.elementCount / geometry_.tileElements,
+                      .extraBytes = report.extraBytes,
+                      .lowTiles = report.note.lowTiles});
+    outcome_->hadDynamicPart = outcome_->hadDynamicPart || report.dynamicBytes != 0;
+    if (maker == rank_) outcome_->encodedBytes += codec::staticBytes(spec) + report.dynamicBytes;
+    if (--framesLeft_ == 0) atEnd_(observation_.extra());
+  }
+
+ private:
+  int rank_;
+  policy::FrameGeometry geometry_;
+  std::uint64_t framesLeft_;
+  SharedOutcome outcome_;
+  policy::CallObservation observation_;
+  AtEnd atEnd_;
+};
+
+/// A frame in `room`: its static part, and behind it as much of the rest as there may be.
+FrameParts contiguousParts(const RoundFrame& frame, std::uint64_t roomBytes) {
+  const std::uint64_t staticBytes = frame.chunk.staticBytes;
+  return {{frame.at, staticBytes}, {frame.at + staticBytes, roomBytes - staticBytes}};
 }
 
-/// The parts of a contiguous frame, as far as they are known.
-FrameParts contiguousParts(const RoundFrame& frame) {
-  return {{frame.at, frame.chunk.staticBytes},
-          {frame.at + frame.chunk.staticBytes, frame.report.dynamicBytes}};
+/// Says that a contiguous frame stands in `room`, or comes to it.
+void placeFrame(RoundFrame& frame, std::span<std::byte> room, bool isMade) {
+  frame.at = room.data();
+  frame.made = isMade ? room.data() : nullptr;
+  frame.dynamic = room.data() + frame.chunk.staticBytes;
+  frame.dynamicRoom = room.size() - frame.chunk.staticBytes;
 }
 
 EncodeJob encodeJob(const RoundFrame& frame, const void* source, std::span<std::byte> room) {
@@ -127,7 +164,7 @@ class PairLane final : public Lane {
     [[nodiscard]] std::uint64_t scratchBytes() const override { return bytes_; }
     void place(std::span<std::byte> scratch) override {
       room_ = scratch.first(bytes_);
-      frames[0].at = room_.data();
+      placeFrame(frames[0], room_, lane_.isOut_);
     }
 
     void addEncodes(NcclCommunicator&, std::vector<EncodeJob>& jobs) override {
@@ -144,25 +181,14 @@ class PairLane final : public Lane {
       return transport::kNcclSuccess;
     }
 
-    void startDynamic(NcclLink& link) override {
-      std::byte* const dynamic = room_.data() + frames[0].chunk.staticBytes;
-      if (lane_.isOut_) {
-        link.send(dynamic, frames[0].report.dynamicBytes, lane_.peer_, stream);
-      } else {
-        link.receive(dynamic, frames[0].report.dynamicBytes, lane_.peer_, stream);
-      }
-    }
-
     void decode(StreamCodec& codec, StreamHandle onStream, std::uint32_t* status) override {
       if (lane_.isOut_) return;
       const DecodeJob job{.spec = frames[0].chunk.spec,
-                          .frame = contiguousParts(frames[0]),
+                          .frame = contiguousParts(frames[0], bytes_),
                           .output = bytesAt(message_.target, offsetBytes()),
                           .status = status};
       codec.decode({&job, 1}, onStream);
     }
-
-    void learnt() override { lane_.learn(*this); }
 
    private:
     [[nodiscard]] std::uint64_t offsetBytes() const {
@@ -185,7 +211,7 @@ class PairLane final : public Lane {
     }
     if (!hasPlan_) begin(message);
     if (plan_.decision.strategy == policy::Strategy::kNative) {
-      history().endNative();
+      history().endNative(number_);
       hasPlan_ = false;
       ++message_;
       return std::make_unique<NativeMessage>(peer_, isOut_, message);
@@ -195,6 +221,8 @@ class PairLane final : public Lane {
                              nextChunk_);
     frame.place = {.call = number_, .chunk = nextChunk_, .unit = "message"};
     frame.maker = isOut_ ? communicator_.rank() : peer_;
+    if (isOut_) frame.readers = {peer_};
+    frame.observer = observer_;
     auto item = std::make_unique<Chunk>(*this, message, std::move(frame),
                                         roomBytes(plan_.facts, plan_.decision));
     ++outcome_->chunks;
@@ -207,30 +235,23 @@ class PairLane final : public Lane {
   }
 
   void begin(const PairMessage& message) {
-    const PairHistory::Message begun =
-        history().begin(classOf(collective_, *message.datatype, message.elementCount));
+    const PairHistory::Message begun = communicator_.beginMessage(
+        history(), classOf(collective_, *message.datatype, message.elementCount));
     plan_ = communicator_.plan(collective_, *message.datatype, message.elementCount, begun.entry);
     number_ = begun.number;
     nextChunk_ = 0;
     hasPlan_ = true;
-    observation_.emplace(plan_.facts.geometry);
     const bool isStaged = plan_.decision.strategy == policy::Strategy::kStaged;
     if (isStaged || outcome_->decision.strategy == policy::Strategy::kNative) {
       outcome_->decision = plan_.decision;
     }
-    if (isStaged && isOut_) {
-      outcome_->stagedInputBytes += message.elementCount * message.elementBytes;
-    }
-  }
-
-  void learn(const Chunk& item) {
-    observe(*observation_, item.frames[0], plan_.facts.geometry);
-    if (isOut_) {
-      outcome_->encodedBytes +=
-          item.frames[0].chunk.staticBytes + item.frames[0].report.dynamicBytes;
-    }
-    outcome_->hadDynamicPart = outcome_->hadDynamicPart || item.hasDynamicPart();
-    if (item.isLast) history().endStaged(observation_->extra());
+    if (!isStaged) return;
+    if (isOut_) outcome_->stagedInputBytes += message.elementCount * message.elementBytes;
+    observer_ = std::make_shared<MessageObserver>(
+        communicator_.rank(), plan_.facts.geometry, plan_.decision.chunkCount, outcome_,
+        [&history = history(), number = number_](const policy::ExtraSpace& seen) {
+          history.endStaged(number, seen);
+        });
   }
 
   [[nodiscard]] PairHistory& history() const {
@@ -247,10 +268,10 @@ class PairLane final : public Lane {
 
   std::size_t message_ = 0;  ///< the one whose turn it is
   bool hasPlan_ = false;
-  Engine::Plan plan_;  ///< of the last message that began: all its items are learnt before the next
+  Engine::Plan plan_;  ///< of the last message that began
   std::uint64_t number_ = 0;
   std::uint64_t nextChunk_ = 0;
-  std::optional<policy::CallObservation> observation_;
+  std::shared_ptr<MessageObserver> observer_;
 };
 
 // -------------------------------------------------------------------------------------------------
@@ -261,12 +282,21 @@ class GatherLane final : public Lane {
       : communicator_(communicator),
         work_(std::move(work)),
         outcome_(std::move(outcome)),
-        observation_(work_.plan.facts.geometry),
-        roomBytes_(roomBytes(work_.plan.facts, work_.plan.decision)) {}
+        roomBytes_(roomBytes(work_.plan.facts, work_.plan.decision)),
+        observer_(std::make_shared<MessageObserver>(
+            communicator_.rank(), work_.plan.facts.geometry,
+            work_.plan.decision.chunkCount * (work_.firstElement.size() - 1), outcome_,
+            [&history = *work_.history, number = work_.number](const policy::ExtraSpace& seen) {
+              history.endStaged(number, seen);
+            })) {
+    for (int rank = 0; rank < communicator_.rankCount(); ++rank) {
+      if (rank != communicator_.rank()) others_.push_back(rank);
+    }
+  }
 
  private:
-  /// Scratch, as FrameGather has it: the own frame, static parts, dynamic parts; the root of a
-  /// broadcast encodes where the one static part stands.
+  /// Scratch: the own frame, static parts, room for dynamic parts; the root of a broadcast encodes
+  /// where the one static part stands.
   class Chunk final : public RoundItem {
    public:
     Chunk(GatherLane& lane, std::uint64_t chunk) : lane_(lane) {
@@ -277,21 +307,40 @@ class GatherLane final : public Lane {
                                  work.firstElement[part + 1] - work.firstElement[part], chunk);
         frame.place = {.call = work.call, .chunk = chunk};
         frame.maker = work.root.value_or(static_cast<int>(part));
+        frame.observer = lane.observer_;
+        // Parts may differ, and the room that a smaller one needs here may be the larger one.
+        const std::uint64_t most =
+            codec::maxFrameBytes(frame.chunk.spec.datatype, frame.chunk.spec.elementCount);
+        frame.dynamicRoom =
+            codec::alignUp(most - std::min(most, frame.chunk.staticBytes), kFrameAlignment);
         staticBytes_ = std::max(staticBytes_, frame.chunk.staticBytes);
         frames.push_back(std::move(frame));
       }
+      if (const std::optional<std::size_t> own = ownPart()) frames[*own].readers = lane.others_;
       stream = work.stream;
       isLast = chunk + 1 == work.plan.decision.chunkCount;
     }
 
     [[nodiscard]] std::uint64_t scratchBytes() const override {
-      return (frames.size() + (lane_.work_.root ? 0 : 1)) * lane_.roomBytes_;
+      std::uint64_t bytes = lane_.work_.root ? 0 : lane_.roomBytes_;
+      for (const RoundFrame& frame : frames) bytes += staticBytes_ + frame.dynamicRoom;
+      return bytes;
     }
 
     void place(std::span<std::byte> scratch) override {
       own_ = scratch.data();
       parts_ = own_ + (lane_.work_.root ? 0 : lane_.roomBytes_);
-      for (std::size_t i = 0; i < frames.size(); ++i) frames[i].at = parts_ + i * staticBytes_;
+      std::byte* dynamic = parts_ + frames.size() * staticBytes_;
+      const std::optional<std::size_t> own = ownPart();
+      for (std::size_t part = 0; part < frames.size(); ++part) {
+        RoundFrame& frame = frames[part];
+        frame.at = parts_ + part * staticBytes_;
+        frame.dynamic = dynamic;
+        dynamic += frame.dynamicRoom;
+        if (part != own) continue;
+        frame.made = own_;
+        frame.dynamic = own_ + frame.chunk.staticBytes;
+      }
     }
 
     void addEncodes(NcclCommunicator& communicator, std::vector<EncodeJob>& jobs) override {
@@ -300,7 +349,9 @@ class GatherLane final : public Lane {
       const RoundFrame& frame = frames[*part];
       const std::byte* const source =
           bytesAt(lane_.work_.source, frame.chunk.firstElement * elementBytesOf());
-      jobs.push_back(encodeJob(frame, source, {own_, lane_.roomBytes_}));
+      const std::uint64_t room =
+          lane_.work_.root ? frame.chunk.staticBytes + frame.dynamicRoom : lane_.roomBytes_;
+      jobs.push_back(encodeJob(frame, source, {own_, room}));
       if (std::byte* const target = output(*part); target != source) {
         communicator.device->copy(target, source, frame.chunk.sourceBytes,
                                   communicator.codecStream.get());
@@ -316,23 +367,6 @@ class GatherLane final : public Lane {
       return transport::kNcclSuccess;
     }
 
-    void learnt() override {
-      for (const RoundFrame& frame : frames) {
-        dynamicBytes_ = std::max(dynamicBytes_, frame.report.dynamicBytes);
-      }
-      lane_.learn(*this, ownPart());
-    }
-
-    void startDynamic(NcclLink& link) override {
-      if (lane_.work_.root) {
-        link.broadcast(dynamicParts(), dynamicBytes_, *lane_.work_.root, stream);
-      } else {
-        // What stands behind a smaller own part goes along.
-        link.allGather(own_ + frames[*ownPart()].chunk.staticBytes, dynamicParts(), dynamicBytes_,
-                       stream);
-      }
-    }
-
     void decode(StreamCodec& codec, StreamHandle onStream, std::uint32_t* status) override {
       std::vector<DecodeJob> jobs;
       const std::optional<std::size_t> own = ownPart();
@@ -341,8 +375,7 @@ class GatherLane final : public Lane {
         const RoundFrame& frame = frames[part];
         jobs.push_back(
             {.spec = frame.chunk.spec,
-             .frame = {{frame.at, frame.chunk.staticBytes},
-                       {dynamicParts() + part * dynamicBytes_, frame.report.dynamicBytes}},
+             .frame = {{frame.at, frame.chunk.staticBytes}, {frame.dynamic, frame.dynamicRoom}},
              .output = output(part),
              .status = status});
       }
@@ -358,7 +391,6 @@ class GatherLane final : public Lane {
       if (!lane_.work_.root) return static_cast<std::size_t>(rank);
       return *lane_.work_.root == rank ? std::optional<std::size_t>(0) : std::nullopt;
     }
-    [[nodiscard]] std::byte* dynamicParts() const { return parts_ + frames.size() * staticBytes_; }
     [[nodiscard]] std::byte* output(std::size_t part) const {
       const std::uint64_t element =
           lane_.work_.firstElement[part] + frames[part].chunk.firstElement;
@@ -368,8 +400,7 @@ class GatherLane final : public Lane {
     GatherLane& lane_;
     std::byte* own_ = nullptr;
     std::byte* parts_ = nullptr;
-    std::uint64_t staticBytes_ = 0;   ///< of the largest frame
-    std::uint64_t dynamicBytes_ = 0;  ///< of the largest frame, once known
+    std::uint64_t staticBytes_ = 0;  ///< of the largest frame
   };
 
   [[nodiscard]] bool hasNext() const override {
@@ -380,23 +411,12 @@ class GatherLane final : public Lane {
     return std::make_unique<Chunk>(*this, nextChunk_++);
   }
 
-  void learn(const Chunk& item, std::optional<std::size_t> ownPart) {
-    for (const RoundFrame& frame : item.frames) {
-      observe(observation_, frame, work_.plan.facts.geometry);
-    }
-    outcome_->hadDynamicPart = outcome_->hadDynamicPart || item.hasDynamicPart();
-    if (ownPart) {
-      const RoundFrame& own = item.frames[*ownPart];
-      outcome_->encodedBytes += own.chunk.staticBytes + own.report.dynamicBytes;
-    }
-    if (item.isLast) work_.plan.endStaged(observation_.extra());
-  }
-
   NcclCommunicator& communicator_;
   GatherWork work_;
   SharedOutcome outcome_;
-  policy::CallObservation observation_;
   std::uint64_t roomBytes_;
+  std::shared_ptr<MessageObserver> observer_;
+  std::vector<int> others_;  ///< all ranks but this one
   std::uint64_t nextChunk_ = 0;
 };
 
@@ -410,11 +430,14 @@ class ReduceLane final : public Lane {
         outcome_(std::move(outcome)),
         roomBytes_(roomBytes(work_.plan.facts, work_.plan.decision)) {
     const int ranks = communicator_.rankCount();
+    // Only on two ranks have both seen all frames.
+    const auto all = ranks == 2 ? std::make_shared<WholeCall>() : nullptr;
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank == communicator_.rank()) continue;
-      if (partElements(rank) != 0) begin(outgoing_, rank, true);
-      if (partElements(communicator_.rank()) != 0) begin(incoming_, rank, false);
+      if (partElements(rank) != 0) begin(outgoing_, rank, true, all);
+      if (partElements(communicator_.rank()) != 0) begin(incoming_, rank, false, all);
     }
+    if (all == nullptr) work_.history->endUnseen(work_.number);
   }
 
  private:
@@ -422,10 +445,15 @@ class ReduceLane final : public Lane {
   struct Pair {
     int peer = 0;
     bool isOut = false;
-    PairHistory* history = nullptr;
     std::uint64_t number = 0;
     policy::CallFacts facts;  ///< with the statistics of the pair
-    policy::CallObservation observation;
+    std::shared_ptr<MessageObserver> observer;
+  };
+
+  /// What the pairs of a call saw, until all have ended.
+  struct WholeCall {
+    std::size_t pairsLeft = 0;
+    policy::ExtraSpace seen;
   };
 
   class Chunk final : public RoundItem {
@@ -449,13 +477,13 @@ class ReduceLane final : public Lane {
 
     void place(std::span<std::byte> scratch) override {
       rooms_ = scratch;
-      for (std::size_t i = 0; i < frames.size(); ++i) frames[i].at = room(i).data();
+      for (std::size_t i = 0; i < frames.size(); ++i) placeFrame(frames[i], room(i), i < outCount_);
       if (hasOwn()) own_.at = room(frames.size()).data();
     }
 
     void addEncodes(NcclCommunicator&, std::vector<EncodeJob>& jobs) override {
       for (std::size_t i = 0; i < outCount_; ++i) {
-        jobs.push_back(encodeJob(frames[i], source(frames[i], pairs_[i]->peer), room(i)));
+        jobs.push_back(encodeJob(frames[i], source(frames[i], peers_[i]), room(i)));
       }
       // The own addend becomes a frame too, for one kernel to add up.
       if (hasOwn()) {
@@ -464,29 +492,26 @@ class ReduceLane final : public Lane {
     }
 
     [[nodiscard]] int startStatic(NcclLink* link) override {
-      forParts(*link, [](const RoundFrame& frame) {
-        return std::pair(std::uint64_t{0}, frame.chunk.staticBytes);
-      });
+      for (std::size_t i = 0; i < frames.size(); ++i) {
+        const std::uint64_t bytes = frames[i].chunk.staticBytes;
+        if (i < outCount_) {
+          link->send(room(i).data(), bytes, peers_[i], stream);
+        } else {
+          link->receive(room(i).data(), bytes, peers_[i], stream);
+        }
+      }
       return transport::kNcclSuccess;
-    }
-
-    void startDynamic(NcclLink& link) override {
-      forParts(link, [](const RoundFrame& frame) {
-        return std::pair(frame.chunk.staticBytes, frame.report.dynamicBytes);
-      });
     }
 
     void decode(StreamCodec& codec, StreamHandle onStream, std::uint32_t* status) override {
       if (!hasOwn()) return;
       std::vector<AddendFrame> addends(static_cast<std::size_t>(lane_.communicator_.rankCount()));
       for (std::size_t i = outCount_; i < frames.size(); ++i) {
-        addends[static_cast<std::size_t>(frames[i].maker)] = {frames[i].chunk.spec.poolBytes,
-                                                              contiguousParts(frames[i])};
+        addends[static_cast<std::size_t>(frames[i].maker)] = {
+            frames[i].chunk.spec.poolBytes, contiguousParts(frames[i], lane_.roomBytes_)};
       }
-      addends[static_cast<std::size_t>(own_.maker)] = {
-          own_.chunk.spec.poolBytes,
-          {{own_.at, own_.chunk.staticBytes},
-           {own_.at + own_.chunk.staticBytes, lane_.roomBytes_ - own_.chunk.staticBytes}}};
+      addends[static_cast<std::size_t>(own_.maker)] = {own_.chunk.spec.poolBytes,
+                                                       contiguousParts(own_, lane_.roomBytes_)};
       codec.decodeReduce(
           {.spec = own_.chunk.spec,
            .addends = addends,
@@ -494,18 +519,6 @@ class ReduceLane final : public Lane {
            .output = bytesAt(lane_.work_.receive, own_.chunk.firstElement * lane_.elementBytesOf()),
            .status = status},
           onStream);
-    }
-
-    void learnt() override {
-      for (std::size_t i = 0; i < frames.size(); ++i) {
-        observe(pairs_[i]->observation, frames[i], lane_.work_.plan.facts.geometry);
-        if (i < outCount_) {
-          lane_.outcome_->encodedBytes +=
-              frames[i].chunk.staticBytes + frames[i].report.dynamicBytes;
-        }
-      }
-      lane_.outcome_->hadDynamicPart = lane_.outcome_->hadDynamicPart || hasDynamicPart();
-      if (isLast) lane_.end();
     }
 
    private:
@@ -519,7 +532,7 @@ class ReduceLane final : public Lane {
                                            lane_.elementBytesOf());
     }
 
-    void add(Pair& pair, std::uint64_t chunk) {
+    void add(const Pair& pair, std::uint64_t chunk) {
       RoundFrame frame;
       const int part = pair.isOut ? pair.peer : lane_.communicator_.rank();
       frame.chunk = chunkFrame(lane_.work_.datatype, pair.facts, lane_.work_.plan.decision,
@@ -527,27 +540,15 @@ class ReduceLane final : public Lane {
       if (frame.chunk.spec.elementCount == 0) return;
       frame.place = {.call = pair.number, .chunk = chunk, .unit = "message"};
       frame.maker = pair.isOut ? lane_.communicator_.rank() : pair.peer;
+      if (pair.isOut) frame.readers = {pair.peer};
+      frame.observer = pair.observer;
       frames.push_back(std::move(frame));
-      pairs_.push_back(&pair);
+      peers_.push_back(pair.peer);
       outCount_ += pair.isOut ? 1 : 0;
     }
 
-    /// Sends or receives, of each frame, the bytes that `part` names by place and number.
-    template <class Part>
-    void forParts(NcclLink& link, const Part& part) {
-      for (std::size_t i = 0; i < frames.size(); ++i) {
-        const auto [at, bytes] = part(frames[i]);
-        if (bytes == 0) continue;
-        if (pairs_[i]->isOut) {
-          link.send(room(i).data() + at, bytes, pairs_[i]->peer, stream);
-        } else {
-          link.receive(room(i).data() + at, bytes, pairs_[i]->peer, stream);
-        }
-      }
-    }
-
     ReduceLane& lane_;
-    std::vector<Pair*> pairs_;  ///< of each of the frames; the outgoing ones first
+    std::vector<int> peers_;  ///< of each of the frames; the outgoing ones first
     std::size_t outCount_ = 0;
     RoundFrame own_;
     std::span<std::byte> rooms_;
@@ -569,30 +570,35 @@ class ReduceLane final : public Lane {
     return work_.plan.facts.geometry.elementBytes;
   }
 
-  void begin(std::vector<Pair>& pairs, int peer, bool isOut) {
+  void begin(std::vector<Pair>& pairs, int peer, bool isOut,
+             const std::shared_ptr<WholeCall>& all) {
     PeerHistories& histories = communicator_.peers[static_cast<std::size_t>(peer)];
     PairHistory& history = isOut ? histories.sent : histories.received;
     const std::uint64_t elements = partElements(isOut ? peer : communicator_.rank());
     const PairHistory::Message message =
-        history.begin(classOf(work_.collective, work_.datatype, elements));
+        communicator_.beginMessage(history, classOf(work_.collective, work_.datatype, elements));
     policy::CallFacts facts = work_.plan.facts;
     facts.statistics = message.entry->statistics;
-    pairs.push_back(
-        {peer, isOut, &history, message.number, facts, policy::CallObservation(facts.geometry)});
+    if (all) ++all->pairsLeft;
+    const auto atEnd = [&history, number = message.number, all, callHistory = work_.history,
+                        call = work_.number](const policy::ExtraSpace& seen) {
+      history.endStaged(number, seen);
+      if (!all) return;
+      all->seen.narrow = std::max(all->seen.narrow, seen.narrow);
+      all->seen.wide = std::max(all->seen.wide, seen.wide);
+      if (--all->pairsLeft == 0) callHistory->endStaged(call, all->seen);
+    };
+    pairs.push_back({peer, isOut, message.number, facts,
+                     std::make_shared<MessageObserver>(
+                         communicator_.rank(), facts.geometry,
+                         framesOf(isOut ? peer : communicator_.rank()), outcome_, atEnd)});
     if (isOut) outcome_->stagedInputBytes += elements * elementBytesOf();
   }
 
-  void end() {
-    policy::ExtraSpace& seen = outcome_->extraSeen;
-    for (auto* pairs : {&outgoing_, &incoming_}) {
-      for (Pair& pair : *pairs) {
-        pair.history->endStaged(pair.observation.extra());
-        seen.narrow = std::max(seen.narrow, pair.observation.extra().narrow);
-        seen.wide = std::max(seen.wide, pair.observation.extra().wide);
-      }
-    }
-    // Only on two ranks have both seen all frames.
-    if (communicator_.rankCount() == 2) work_.plan.endStaged(seen);
+  /// Chunks of the part of `rank` that are not empty.
+  [[nodiscard]] std::uint64_t framesOf(int rank) const {
+    const std::uint64_t chunk = work_.plan.decision.chunkElements;
+    return (partElements(rank) + chunk - 1) / chunk;
   }
 
   NcclCommunicator& communicator_;

@@ -15,13 +15,15 @@
 #include "base/collective_kind.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/datatype.hpp"
+#include "collectives/pair_history.hpp"
 #include "collectives/reduction.hpp"
 #include "collectives/round_item.hpp"
 #include "transport/transport.hpp"
 
 namespace zipccl::collectives {
 
-/// How a call goes, while its lanes run; shared by them.
+/// How a call goes; shared by its lanes and by what its frames tell later. The communicator records
+/// it when the last of them lets go.
 using SharedOutcome = std::shared_ptr<CallOutcome>;
 
 /// The call as it is.
@@ -54,6 +56,8 @@ struct GatherWork {
   std::optional<int> root;
   transport::StreamHandle stream;
   std::uint64_t call = 0;
+  PairHistory* history = nullptr;  ///< of such calls
+  std::uint64_t number = 0;        ///< in the history
   Engine::Plan plan;
 };
 [[nodiscard]] std::unique_ptr<Lane> makeGatherLane(NcclCommunicator& communicator, GatherWork work,
@@ -69,7 +73,9 @@ struct ReduceWork {
   Datatype datatype = Datatype::kBfloat16;
   float factor = 1.0F;
   transport::StreamHandle stream;
-  Engine::Plan plan;  ///< for the largest part
+  PairHistory* history = nullptr;  ///< of such calls
+  std::uint64_t number = 0;        ///< in the history
+  Engine::Plan plan;               ///< for the largest part
 };
 [[nodiscard]] std::unique_ptr<Lane> makeReduceLane(NcclCommunicator& communicator, ReduceWork work,
                                                    SharedOutcome outcome);

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounds. On this rank, for each communicator, with three streams besides the callers':
+// Rounds. On this rank, for each communicator, with one stream besides the callers':
 //
-//   codec stream     encode 0 | encode 1 | decode 0 | encode 2 | decode 1 | ...
-//   caller's stream             group 0  | group 1             | group 2  | ...
-//   header stream                          headers 0           | headers 1
+//   codec stream     encode 0 | export 0 | encode 1 | export 1 | import 0 | decode 0 | encode 2 ...
+//   caller's stream             group 0  |            group 1             |            group 2  ...
 //
-// Group k waits for encode k, decode k for group k; encode k + 2 uses the scratch of decode k,
-// behind which it stands. The host puts decode k on its stream as soon as group k + 1 is on its
-// own, and only then waits for headers k: in the steady state they tell of no dynamic part, and
-// nothing on the device has waited for the host. Otherwise the dynamic parts travel, and the frames
-// that have one are decoded once more.
+// Group k waits for encode k, import k for group k; encode k + 2 uses the scratch of decode k,
+// behind which it stands. The host puts all of it on the streams and waits for nothing. Import k
+// passes at once where no frame has a dynamic part, which the device sees from the headers, and
+// otherwise once the courier has brought them (dynamic_courier.hpp).
 
 #include "collectives/nccl_rounds.hpp"
 
@@ -63,7 +61,7 @@ class CommunicatorRun {
   }
 
   /// Inside a group.
-  [[nodiscard]] int startStatic(std::uint64_t number) {
+  [[nodiscard]] int start(std::uint64_t number) {
     const std::optional<CurrentDevice> current = enter();
     int first = transport::kNcclSuccess;
     for (Entry& entry : roundOf(number).items) {
@@ -73,8 +71,8 @@ class CommunicatorRun {
     return first;
   }
 
-  /// Sends for the headers of the round that has been started.
-  void collectHeaders(std::uint64_t number) {
+  /// The group has been started: notes when it will be done.
+  void noteStarted(std::uint64_t number) {
     Round& round = roundOf(number);
     if (round.frames.empty()) return;
     const std::optional<CurrentDevice> current = enter();
@@ -82,18 +80,13 @@ class CommunicatorRun {
     for (const StreamHandle stream : round.streams) {
       const transport::OwnedEvent& moved = c.movedEvent(number, round.moved.size());
       c.device->record(moved.get(), stream);
-      c.device->wait(c.headerStream.get(), moved.get());
       round.moved.push_back(&moved);
     }
-    std::vector<const std::byte*> at;
-    at.reserve(round.frames.size());
-    for (const RoundFrame* frame : round.frames) at.push_back(frame->at);
-    c.codec->collectHeaders(at, headersOf(number), c.headerStream.get());
-    c.device->record(c.headersHere[number % kInFlight].get(), c.headerStream.get());
   }
 
-  /// Decodes on the assumption that nothing is dynamic.
-  void decodeEarly(std::uint64_t number) {
+  /// Has the codec's stream wait for the round that has been started, then for what its headers
+  /// tell of; then decodes.
+  void decode(std::uint64_t number) {
     Round& round = roundOf(number);
     if (round.frames.empty()) return;
     const std::optional<CurrentDevice> current = enter();
@@ -101,51 +94,11 @@ class CommunicatorRun {
     for (const transport::OwnedEvent* moved : round.moved) {
       c.device->wait(c.codecStream.get(), moved->get());
     }
-    decode(round, [](const RoundItem&) { return true; });
-  }
-
-  /// Waits for the headers.
-  void learn(std::uint64_t number) {
-    Round& round = roundOf(number);
-    if (round.frames.empty()) return;
-    const std::optional<CurrentDevice> current = enter();
-    NcclCommunicator& c = *communicator_;
-    c.await(c.headersHere[number % kInFlight].get());
-    const std::byte* header = headersOf(number);
-    for (RoundFrame* frame : round.frames) {
-      const FrameReport report = readReport({header, codec::kHeaderBytes});
-      checkReport(report, frame->chunk.spec, frame->place, c.rank(), frame->maker);
-      frame->report = report;
-      header += codec::kHeaderBytes;
-    }
+    importParts(round);
     for (Entry& entry : round.items) {
       if (!entry.item->isStaged()) continue;
-      if (!entry.item->hasDynamicPart()) believe(entry);
-      entry.item->learnt();
-      round.hasDynamicPart |= entry.item->hasDynamicPart();
-    }
-  }
-
-  [[nodiscard]] bool hasDynamicPart(std::uint64_t number) { return roundOf(number).hasDynamicPart; }
-
-  /// Inside a group.
-  void startDynamic(std::uint64_t number) {
-    const std::optional<CurrentDevice> current = enter();
-    for (Entry& entry : roundOf(number).items) {
-      if (entry.item->hasDynamicPart()) entry.item->startDynamic(*link());
-    }
-  }
-
-  void decodeDynamic(std::uint64_t number) {
-    Round& round = roundOf(number);
-    if (!round.hasDynamicPart) return;
-    const std::optional<CurrentDevice> current = enter();
-    for (const StreamHandle stream : round.streams) {
-      follow(communicator_->codecStream.get(), stream);
-    }
-    decode(round, [](const RoundItem& item) { return item.hasDynamicPart(); });
-    for (const Entry& entry : round.items) {
-      if (entry.item->hasDynamicPart()) believe(entry);
+      const RoundFrame& frame = entry.item->frames.back();
+      entry.item->decode(*c.codec, c.codecStream.get(), c.takeStatus(frame.place, frame.maker));
     }
   }
 
@@ -164,14 +117,12 @@ class CommunicatorRun {
   struct Entry {
     std::unique_ptr<RoundItem> item;
     Lane* lane = nullptr;
-    std::size_t status = 0;
   };
   struct Round {
     std::vector<Entry> items;
-    std::vector<RoundFrame*> frames;    ///< whose headers are collected, in this order
-    std::vector<StreamHandle> streams;  ///< of staged items, each once
+    std::vector<RoundFrame*> frames;                  ///< of staged items
+    std::vector<StreamHandle> streams;                ///< of staged items, each once
     std::vector<const transport::OwnedEvent*> moved;  ///< static parts, on each of the streams
-    bool hasDynamicPart = false;
   };
 
   [[nodiscard]] Round& roundOf(std::uint64_t number) { return rounds_[number % kInFlight]; }
@@ -182,15 +133,58 @@ class CommunicatorRun {
     if (communicator_ == nullptr) return std::nullopt;
     return std::optional<CurrentDevice>(std::in_place, *communicator_->device);
   }
-  [[nodiscard]] std::byte* headersOf(std::uint64_t number) const {
-    return communicator_->headers.data() +
-           number % kInFlight * communicator_->mostHeaders() * codec::kHeaderBytes;
+
+  /// Calls `put(parts, atGate)` for frames of which `wants` says so, as many as a gate takes.
+  template <class Wants, class Describe, class Put>
+  static void forGates(const Round& round, const Wants& wants, const Describe& describe,
+                       const Put& put) {
+    std::vector<codec::DynamicPart> parts;
+    std::vector<GateFrame> atGate;
+    const auto flush = [&] {
+      if (parts.empty()) return;
+      put(std::span<const codec::DynamicPart>(parts), std::exchange(atGate, {}));
+      parts.clear();
+    };
+    for (RoundFrame* const frame : round.frames) {
+      if (!wants(*frame)) continue;
+      GateFrame& same = atGate.emplace_back();
+      same.spec = frame->chunk.spec;
+      same.place = frame->place;
+      same.maker = frame->maker;
+      parts.push_back(describe(*frame, same));
+      if (parts.size() == codec::kMostGateFrames) flush();
+    }
+    flush();
   }
 
-  /// What is put on `stream` from now on waits for what `other` has now.
-  void follow(StreamHandle stream, StreamHandle other) {
-    communicator_->device->record(communicator_->moved.get(), other);
-    communicator_->device->wait(stream, communicator_->moved.get());
+  /// Hands the dynamic parts of frames of this rank to the courier.
+  void exportParts(const Round& round) {
+    NcclCommunicator& c = *communicator_;
+    forGates(
+        round, [](const RoundFrame& frame) { return frame.made != nullptr; },
+        [](RoundFrame& frame, GateFrame& atGate) -> codec::DynamicPart {
+          atGate.readers = std::move(frame.readers);
+          return {frame.made, frame.dynamic, frame.dynamicRoom};
+        },
+        [&](std::span<const codec::DynamicPart> parts, std::vector<GateFrame> atGate) {
+          c.codec->exportDynamic(parts, c.openExport(std::move(atGate)), c.codecStream.get());
+        });
+  }
+
+  /// Takes the dynamic parts of other ranks' frames from it, and tells it of all headers.
+  void importParts(const Round& round) {
+    NcclCommunicator& c = *communicator_;
+    forGates(
+        round, [](const RoundFrame&) { return true; },
+        [](RoundFrame& frame, GateFrame& atGate) -> codec::DynamicPart {
+          atGate.isTaken = frame.made == nullptr;
+          atGate.observer = std::move(frame.observer);
+          if (!atGate.isTaken) return {frame.at, nullptr, 0};
+          return {frame.at, frame.dynamic, frame.dynamicRoom};
+        },
+        [&](std::span<const codec::DynamicPart> parts, std::vector<GateFrame> atGate) {
+          c.codec->importDynamic(parts, c.openImport(std::move(atGate)), c.codecStream.get());
+        });
   }
 
   [[nodiscard]] bool isPhaseDone() const {
@@ -235,7 +229,6 @@ class CommunicatorRun {
       c.device->record(c.decoded.get(), c.codecStream.get());
       for (const StreamHandle stream : phase_->streams) c.device->wait(stream, c.decoded.get());
     }
-    if (phase_->end) phase_->end();
     phase_.reset();
   }
 
@@ -276,21 +269,8 @@ class CommunicatorRun {
     // ago were, which have then been decoded.
     c.device->record(c.encoded.get(), c.codecStream.get());
     for (const StreamHandle stream : round.streams) c.device->wait(stream, c.encoded.get());
-  }
-
-  template <class Wanted>
-  void decode(Round& round, const Wanted& wanted) {
-    for (Entry& entry : round.items) {
-      if (!entry.item->isStaged() || !wanted(*entry.item)) continue;
-      entry.status = communicator_->takeStatus();
-      entry.item->decode(*communicator_->codec, communicator_->codecStream.get(),
-                         communicator_->statusAt(entry.status));
-    }
-  }
-
-  void believe(const Entry& entry) {
-    const RoundFrame& frame = entry.item->frames.back();
-    communicator_->believeStatus(entry.status, frame.place, frame.maker);
+    // Before the round begins: nobody can then wait for a part whose maker waits for the round.
+    exportParts(round);
   }
 
   NcclCommunicator* communicator_;
@@ -346,7 +326,10 @@ class Driver {
       bool hasItems = false;
       for (const auto& run : runs_) hasItems |= run->begin(number);
       if (hasItems) start(number);
-      if (hasPrevious) complete(number - 1);
+      if (hasPrevious) {
+        for (const auto& run : runs_) run->decode(number - 1);
+        for (const auto& run : runs_) run->finish(number - 1);
+      }
       if (!hasItems && !hasPrevious) return firstResult_;
       hasPrevious = hasItems;
     }
@@ -355,25 +338,9 @@ class Driver {
  private:
   void start(std::uint64_t number) {
     transport::NcclGroup group(api_);
-    for (const auto& run : runs_) note(run->startStatic(number));
+    for (const auto& run : runs_) note(run->start(number));
     note(group.end());
-    for (const auto& run : runs_) run->collectHeaders(number);
-  }
-
-  void complete(std::uint64_t number) {
-    for (const auto& run : runs_) run->decodeEarly(number);
-    bool hasDynamicPart = false;
-    for (const auto& run : runs_) {
-      run->learn(number);
-      hasDynamicPart |= run->hasDynamicPart(number);
-    }
-    if (hasDynamicPart) {
-      transport::NcclGroup group(api_);
-      for (const auto& run : runs_) run->startDynamic(number);
-      note(group.end());
-      for (const auto& run : runs_) run->decodeDynamic(number);
-    }
-    for (const auto& run : runs_) run->finish(number);
+    for (const auto& run : runs_) run->noteStarted(number);
   }
 
   void note(int result) {

@@ -5,15 +5,14 @@
 
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "collectives/chunk_frames.hpp"
+#include "collectives/dynamic_courier.hpp"
 #include "collectives/frame_check.hpp"
 #include "collectives/stream_codec.hpp"
 #include "transport/nccl_link.hpp"
@@ -27,14 +26,18 @@ class NcclCommunicator;
 struct RoundFrame {
   ChunkFrame chunk;
   FramePlace place;
-  int maker = 0;                  ///< rank whose frame it is
-  const std::byte* at = nullptr;  ///< its static part, once it is made or has come
-  FrameReport report;             ///< known after the round; until then as if nothing was dynamic
+  int maker = 0;                            ///< rank whose frame it is
+  std::vector<int> readers;                 ///< of a frame of this rank: who needs its dynamic part
+  std::shared_ptr<FrameObserver> observer;  ///< hears of the header
+  const std::byte* at = nullptr;            ///< its static part, once it is made or has come
+  const std::byte* made = nullptr;          ///< of a frame of this rank: where it was made
+  std::byte* dynamic = nullptr;             ///< where a dynamic part stands, or comes to
+  std::uint64_t dynamicRoom = 0;
 };
 
 /// One round's part of a lane. A native item may outlive its lane, a staged one does not. The
-/// functions are called in the order in which they stand here; all
-/// but learnt() put work on streams and return at once.
+/// functions are called in the order in which they stand here; all put work on streams and return
+/// at once.
 class RoundItem {
  public:
   RoundItem() = default;
@@ -53,33 +56,20 @@ class RoundItem {
   /// that goes as it is; throws Error for others.
   [[nodiscard]] virtual int startStatic(transport::NcclLink* link) = 0;
 
-  /// Decodes what has come. Before learnt() it is taken for granted that there are no dynamic
-  /// parts; where there are some it is done again afterwards.
+  /// Decodes what has come, dynamic parts and all. `status` collects faults.
   virtual void decode(StreamCodec& /*codec*/, transport::StreamHandle /*stream*/,
                       std::uint32_t* /*status*/) {}
 
-  /// All reports are known and sound.
-  virtual void learnt() {}
-
-  /// What the headers tell of, inside a group.
-  virtual void startDynamic(transport::NcclLink& /*link*/) {}
-
   [[nodiscard]] bool isStaged() const noexcept { return !frames.empty(); }
-  [[nodiscard]] bool hasDynamicPart() const noexcept {
-    return std::any_of(frames.begin(), frames.end(),
-                       [](const RoundFrame& frame) { return frame.report.dynamicBytes != 0; });
-  }
 
   std::vector<RoundFrame> frames;  ///< whose headers matter; none in a native item
   transport::StreamHandle stream;  ///< the caller's
   bool isLast = true;              ///< of its message or call
 };
 
-/// Items of one call, or of the messages of one pair and direction, in their order.
-///
-/// Both ends of a pair start the parts of their messages in one order: within a message the dynamic
-/// part of a chunk follows the static part of the next one; at the end of a message it follows
-/// directly, since the ends may group their messages differently.
+/// Items of one call, or of the messages of one pair and direction, in their order, which both ends
+/// of a pair share. A message begins when all of the one before is on its streams: only then may
+/// anyone wait for what its headers say.
 class Lane {
  public:
   Lane() = default;
@@ -100,7 +90,7 @@ class Lane {
     return item;
   }
 
-  /// A staged item of this lane is learnt and its dynamic parts are started.
+  /// All of a staged item of this lane is on its streams.
   void finish(const RoundItem& item) {
     --inFlight_;
     if (item.isLast) isHeld_ = false;

@@ -82,10 +82,6 @@ class StreamCodec {
   /// to its place, where work that is queued later finds it.
   virtual void importDynamic(std::span<const DynamicPart> parts, const Gate& gate,
                              transport::StreamHandle stream) = 0;
-
-  /// Copies the headers of `frames`, codec::kHeaderBytes each, one behind the other to `headers`.
-  virtual void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
-                              transport::StreamHandle stream) = 0;
 };
 
 }  // namespace zipccl::collectives

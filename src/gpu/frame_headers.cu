@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Headers of frames: a block a frame for seals, since tiles may have to be counted; a warp a frame
-// for copies. A launch carries the places of up to 64 frames.
+// Seals of headers: a block a frame, since tiles may have to be counted. A launch carries the
+// places of up to 64 frames.
 
 #include <algorithm>
 
@@ -17,11 +17,6 @@ constexpr unsigned kSealThreads = 256;
 
 struct SealWork {
   SealItem items[kMostItems];
-};
-
-struct CollectWork {
-  const std::byte* frames[kMostItems];
-  std::byte* headers;
 };
 
 __global__ void sealHeadersKernel(const __grid_constant__ SealWork work) {
@@ -51,15 +46,6 @@ __global__ void sealHeadersKernel(const __grid_constant__ SealWork work) {
   for (std::size_t i = codec::kApplicationWord; i <= codec::kSealWord; ++i) words[i] = header[i];
 }
 
-__global__ void collectHeadersKernel(const __grid_constant__ CollectWork work) {
-  constexpr unsigned kWords = codec::kHeaderBytes / sizeof(std::uint32_t);
-  static_assert(kWords == 32);
-  const auto* const from = reinterpret_cast<const std::uint32_t*>(work.frames[blockIdx.x]);
-  auto* const to =
-      reinterpret_cast<std::uint32_t*>(work.headers + blockIdx.x * codec::kHeaderBytes);
-  to[threadIdx.x] = from[threadIdx.x];
-}
-
 }  // namespace
 
 void sealHeaders(std::span<const SealItem> items, StreamHandle stream) {
@@ -70,19 +56,6 @@ void sealHeaders(std::span<const SealItem> items, StreamHandle stream) {
     std::copy(some.begin(), some.end(), work.items);
     sealHeadersKernel<<<static_cast<unsigned>(some.size()), kSealThreads, 0, stream>>>(work);
     check(cudaGetLastError(), "launching the kernel that seals headers");
-  }
-}
-
-void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
-                    StreamHandle stream) {
-  for (std::size_t first = 0; first < frames.size(); first += kMostItems) {
-    const std::span<const std::byte* const> some =
-        frames.subspan(first, std::min<std::size_t>(kMostItems, frames.size() - first));
-    CollectWork work{};
-    std::copy(some.begin(), some.end(), work.frames);
-    work.headers = headers + first * codec::kHeaderBytes;
-    collectHeadersKernel<<<static_cast<unsigned>(some.size()), 32, 0, stream>>>(work);
-    check(cudaGetLastError(), "launching the kernel that collects headers");
   }
 }
 

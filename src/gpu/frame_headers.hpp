@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work on the headers of many frames at once: notes and seals for frames that were encoded, and
-// copies for the host.
+// Work on the headers of many frames at once: notes and seals for frames that were encoded.
 
 #pragma once
 
@@ -25,10 +24,5 @@ struct SealItem {
 /// Writes the application words of headers that encode() has finished: the count of tiles with low
 /// halves, call, chunk, seal. Ordered on `stream`. Throws Error(kUnhandledCudaError).
 void sealHeaders(std::span<const SealItem> items, StreamHandle stream);
-
-/// Copies the headers of `frames` (device memory) one behind the other to `headers`, which may be
-/// host memory that the device can write. Ordered on `stream`. Throws Error(kUnhandledCudaError).
-void collectHeaders(std::span<const std::byte* const> frames, std::byte* headers,
-                    StreamHandle stream);
 
 }  // namespace zipccl::gpu

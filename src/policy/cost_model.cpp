@@ -127,10 +127,10 @@ double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& 
   const std::uint64_t fullChunks = plan.chunkCount - 1;
   const std::uint64_t lastElements = call.elementCount - fullChunks * plan.chunkElements;
   const ChunkCost last = costOf(call, profile, layout, statistics, lastElements);
-  if (fullChunks == 0) return call.waitUs + last.allUs();
+  if (fullChunks == 0) return last.allUs();
   const ChunkCost full = costOf(call, profile, layout, statistics, plan.chunkElements);
   const auto fullCount = static_cast<double>(fullChunks);
-  const double serialUs = call.waitUs + fullCount * full.allUs() + last.allUs();
+  const double serialUs = fullCount * full.allUs() + last.allUs();
   const bool overlaps = !isGather(call.collective) || plan.chunksInFlight > 1;
   if (!overlaps) return serialUs;
   const double hiddenUs = (fullCount - 1.0) * full.shorterUs() + last.shorterUs();

@@ -157,7 +157,6 @@ struct CallFacts {
   /// Reductions: native ones are the transport's own, which take the ways of its all-gather.
   bool transportReduces = false;
   OverlapGoal overlap{};
-  double waitUs = 0.0;  ///< what a staged call costs besides its chunks
   AgreedSettings settings{};
   ClassStatistics statistics{};
 };

@@ -384,7 +384,13 @@ class NcclEngine : public SeededTest {
     EXPECT_EQ(result, kSuccess) << (words != nullptr ? words : "");
     rank.synchronize();
     for (const auto& each : made) each->check();
-    EXPECT_EQ(engine().asyncError(rank.attached, kSuccess), kSuccess);
+    expectNoError(rank);
+  }
+
+  static void expectNoError(const Rank& rank) {
+    const int error = engine().asyncError(rank.attached, kSuccess);
+    const char* const words = engine().lastError(rank.attached);
+    EXPECT_EQ(error, kSuccess) << (words != nullptr ? words : "");
   }
 
   TestCall randomCall(int ranks) {
@@ -586,6 +592,39 @@ TEST_F(NcclEngine, OneThreadDrivesSeveralRanks) {
   }
 }
 
+TEST_F(NcclEngine, CallsReturnBeforeOtherRanksCome) {
+  constexpr int kSettled = 4;
+  constexpr int kAhead = 6;
+  std::atomic<bool> hasReturned = false;
+  const std::uint64_t seed = random_();
+  onRanks(2, [&](Rank& rank) {
+    std::vector<std::unique_ptr<Made>> made;
+    const auto call = [&](int number) {
+      TestCall test;
+      test.count = 30'000;
+      // Frames with dynamic parts, too.
+      test.contents = {number % 3 == 2 ? Content::kRandomBits : Content::kGaussian};
+      test.seed = seed + static_cast<unsigned>(number);
+      made.push_back(std::make_unique<Made>(test, rank));
+      EXPECT_EQ(engine().run(made.back()->calls().data(), 1), kSuccess);
+    };
+    for (int number = 0; number < kSettled; ++number) call(number);
+    rank.synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    if (rank.rank == 1) {
+      while (!hasReturned && std::chrono::steady_clock::now() - start < std::chrono::seconds(20)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      EXPECT_TRUE(hasReturned) << "rank 0 waits in a call for rank 1";
+    }
+    for (int number = 0; number < kAhead; ++number) call(kSettled + number);
+    if (rank.rank == 0) hasReturned = true;
+    rank.synchronize();
+    for (const auto& each : made) each->check();
+    expectNoError(rank);
+  });
+}
+
 TEST_F(NcclEngine, AnAbortEndsAWait) {
   std::atomic<bool> isOver = false;
   onRanks(2, [&](Rank& rank) {
@@ -595,8 +634,8 @@ TEST_F(NcclEngine, AnAbortEndsAWait) {
     if (rank.rank == 1) {
       while (!isOver) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       // So that the fake library has no rank that waits for ever.
+      EXPECT_EQ(engine().run(made.calls().data(), 1), kSuccess);
       engine().abort(rank.attached);
-      EXPECT_EQ(engine().run(made.calls().data(), 1), kRemoteError);
       rank.synchronize();
       return;
     }
@@ -605,11 +644,14 @@ TEST_F(NcclEngine, AnAbortEndsAWait) {
       engine().abort(rank.attached);
     });
     const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(engine().run(made.calls().data(), 1), kSuccess);
+    // A new class: this one waits for what the first one tells.
     EXPECT_EQ(engine().run(made.calls().data(), 1), kRemoteError);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
     watchdog.join();
     EXPECT_EQ(engine().asyncError(rank.attached, kSuccess), kRemoteError);
     EXPECT_NE(std::string(engine().lastError(rank.attached)).find("aborted"), std::string::npos);
+    EXPECT_EQ(engine().run(made.calls().data(), 1), kRemoteError);
     isOver = true;
     rank.synchronize();
   });
