@@ -128,6 +128,7 @@ void Engine::decide(Plan& plan, CollectiveKind collective, Datatype datatype,
   plan.facts.rankCount = rankCount();
   plan.facts.compressionAgreed = compressionAgreed;
   plan.facts.isProfileGiven = isProfileGiven;
+  plan.facts.linkIsMemory = transport.isMemory();
   plan.decide(collective, datatype, elementCount, profile, rank());
 }
 
@@ -167,7 +168,8 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
   leastScratchBytes_ = agreement.leastScratchBytes;
   if (agreement.profile) {
     profile_ = *agreement.profile;
-  } else if (compressionAgreed_ && settings_.strategy == StrategyChoice::kAuto && rankCount() > 1) {
+  } else if (compressionAgreed_ && settings_.strategy == StrategyChoice::kAuto && rankCount() > 1 &&
+             !transport_->isMemory()) {
     profile_ = measureProfile(*transport_, *codec_, settings_.maxScratchBytes);
   }
   wireBytesBefore_ = transport_->statistics().wireBytes;

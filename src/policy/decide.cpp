@@ -41,6 +41,7 @@ Decision staged(const CallFacts& call, const ChunkPlan& plan, Reason reason) noe
 
 Decision decideByCost(const CallFacts& call, const Profile& profile,
                       const ChunkPlan& plan) noexcept {
+  if (call.linkIsMemory && !call.isProfileGiven) return native(Reason::kLinkIsMemory);
   if (!isUsable(profile)) return native(Reason::kNoProfile);
   const double plainUs = nativeUs(call, profile);
   const auto predict = [&](const ClassStatistics& statistics, FrameLayout layout) {
@@ -138,6 +139,8 @@ std::string describe(const Decision& decision) {
       return concat(strategy, "no room in scratch for one group of tiles");
     case Reason::kChunksTooSmall:
       return concat(strategy, "scratch would cut it into chunks below ", kMinChunkBytes, " bytes");
+    case Reason::kLinkIsMemory:
+      return concat(strategy, "memory is as fast as any codec that writes to it");
     case Reason::kNoProfile:
       return concat(strategy, "no profile of link and codec");
     case Reason::kNotInGroup:

@@ -26,6 +26,7 @@ enum class Reason : std::uint8_t {
   kScratchTooSmall,  ///< native: the bound of scratch leaves no room for a group of tiles
   kChunksTooSmall,   ///< native: the bound of scratch would cut the message too fine
   kNoTable,          ///< native: a reduction whose choice must come from a table, and there is none
+  kLinkIsMemory,     ///< native: what is sent moves as fast as a codec could write it
   kNoProfile,        ///< native: nothing is known of link and codec
   kNotInGroup,       ///< native: a Send or Recv that is not in a group
   kNothingSaved,     ///< native: the frame of a message would be as large as the message

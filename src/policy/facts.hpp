@@ -153,6 +153,7 @@ struct CallFacts {
   /// Reductions: whether native and compressed calls round alike on every transport.
   bool keepsRounding = false;
   bool isProfileGiven = false;    ///< the profile comes from a table, not from a measurement
+  bool linkIsMemory = false;      ///< ranks read each other's memory: a message costs a copy
   bool compressionAgreed = true;  ///< false: the handshake found settings that differ
   /// Reductions: native ones are the transport's own, which take the ways of its all-gather.
   bool transportReduces = false;

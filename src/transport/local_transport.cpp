@@ -569,6 +569,7 @@ class LocalTransport final : public Transport {
   }
 
   [[nodiscard]] std::string_view name() const noexcept override { return "local"; }
+  [[nodiscard]] bool isMemory() const noexcept override { return !state_->links.arePaced(); }
 
   [[nodiscard]] bool hasFailed() const noexcept override {
     return state_->hasFailed.load(std::memory_order_acquire);

@@ -158,6 +158,9 @@ class Transport {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   [[nodiscard]] virtual MemoryKind memoryKind() const noexcept { return MemoryKind::kHost; }
 
+  /// Whether ranks copy from each other's memory: no link, and nothing that could be faster.
+  [[nodiscard]] virtual bool isMemory() const noexcept { return false; }
+
   /// Whether transports of this kind may be used by several threads at once, each its own.
   [[nodiscard]] virtual bool allowsConcurrency() const noexcept { return true; }
 

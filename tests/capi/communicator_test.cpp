@@ -27,11 +27,12 @@ constexpr std::size_t kCount = 20'000;
 class Comms {
  public:
   explicit Comms(int rankCount, zipcclStrategy_t strategy = zipcclStrategyStaged,
-                 std::int64_t timeoutMs = 60'000)
+                 std::int64_t timeoutMs = 60'000, std::int64_t linkBytesPerSecond = 0)
       : comms_(static_cast<std::size_t>(rankCount)) {
     zipcclConfig_t config = ZIPCCL_CONFIG_INITIALIZER;
     config.strategy = strategy;
     config.timeoutMs = timeoutMs;
+    if (linkBytesPerSecond != 0) config.emulatedLinkBytesPerSecond = linkBytesPerSecond;
     EXPECT_EQ(zipcclCommInitAllLocal(comms_.data(), rankCount, &config), zipcclSuccess)
         << zipcclGetLastError(nullptr);
   }
@@ -140,11 +141,19 @@ TEST_F(CApi, StatisticsTellWhatHappenedAndWhy) {
 }
 
 TEST_F(CApi, AutoDecidesOnAMeasurement) {
-  const Comms comms(2, zipcclStrategyAuto);
+  const Comms comms(2, zipcclStrategyAuto, 60'000, 1'000'000'000);
   checkAllGather(comms);
   const zipcclCommStats_t stats = statsOf(comms[0]);
   EXPECT_EQ(stats.calls, 1U);
   EXPECT_NE(std::string(stats.lastReason).find("predicted"), std::string::npos) << stats.lastReason;
+}
+
+TEST_F(CApi, AutoLeavesMemoryAlone) {
+  const Comms comms(2, zipcclStrategyAuto);
+  checkAllGather(comms);
+  const zipcclCommStats_t stats = statsOf(comms[0]);
+  EXPECT_EQ(stats.stagedCalls, 0U);
+  EXPECT_NE(std::string(stats.lastReason).find("memory"), std::string::npos) << stats.lastReason;
 }
 
 TEST_F(CApi, StatisticsFillNoMoreThanTheCallerHas) {

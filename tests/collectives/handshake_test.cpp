@@ -170,8 +170,10 @@ TEST(Handshake, AllRanksUseTheProfileOfRankZero) {
   EXPECT_EQ(group[1].statistics().lastDecision->reason, policy::Reason::kStagedIsFaster);
 }
 
+const transport::LocalWorldOptions kPacedLinks{.timeout = {}, .linkBytesPerSecond = 1'000'000'000};
+
 TEST(Handshake, MeasuresAProfileForAutoAndAllRanksHaveTheSame) {
-  LocalGroup group(3, testSettings(StrategyChoice::kAuto));
+  LocalGroup group(3, testSettings(StrategyChoice::kAuto), {}, {}, kPacedLinks);
   EXPECT_TRUE(policy::isUsable(group[0].profile()));
   for (int rank = 1; rank < 3; ++rank) EXPECT_EQ(group[rank].profile(), group[0].profile());
   EXPECT_EQ(group[0].statistics().wireBytesSent, 0U) << "the measurement is no call";
@@ -179,10 +181,17 @@ TEST(Handshake, MeasuresAProfileForAutoAndAllRanksHaveTheSame) {
   EXPECT_NE(group[0].statistics().lastDecision->reason, policy::Reason::kNoProfile);
 }
 
+TEST(Handshake, MeasuresNothingWhereRanksShareMemory) {
+  LocalGroup group(2, testSettings(StrategyChoice::kAuto));
+  EXPECT_FALSE(policy::isUsable(group[0].profile()));
+  checkOneCall(group);
+  EXPECT_EQ(group[1].statistics().lastDecision->reason, policy::Reason::kLinkIsMemory);
+}
+
 TEST(Handshake, AutoWithoutRoomToMeasureIsNative) {
   CommunicatorSettings settings = testSettings(StrategyChoice::kAuto);
   settings.agreed.maxScratchBytes = 100'000;
-  LocalGroup group(2, settings);
+  LocalGroup group(2, settings, {}, {}, kPacedLinks);
   EXPECT_FALSE(policy::isUsable(group[0].profile()));
   checkOneCall(group);
   EXPECT_EQ(group[1].statistics().lastDecision->reason, policy::Reason::kNoProfile);

@@ -31,13 +31,15 @@ RankErrors runRanks(int rankCount, const std::function<void(int)>& body) {
 }
 
 LocalGroup::LocalGroup(int rankCount, const CommunicatorSettings& settings,
-                       const Decorator& decorate, const CodecMaker& makeCodec)
-    : LocalGroup(std::vector(static_cast<std::size_t>(rankCount), settings), decorate, makeCodec) {}
+                       const Decorator& decorate, const CodecMaker& makeCodec,
+                       const transport::LocalWorldOptions& options)
+    : LocalGroup(std::vector(static_cast<std::size_t>(rankCount), settings), decorate, makeCodec,
+                 options) {}
 
 LocalGroup::LocalGroup(const std::vector<CommunicatorSettings>& settings, const Decorator& decorate,
-                       const CodecMaker& makeCodec)
+                       const CodecMaker& makeCodec, const transport::LocalWorldOptions& options)
     : communicators_(settings.size()) {
-  transport::LocalWorld world(rankCount());
+  transport::LocalWorld world(rankCount(), options);
   const RankErrors errors = runRanks(rankCount(), [&](int rank) {
     std::unique_ptr<transport::Transport> transport = world.transport(rank);
     if (decorate) transport = decorate(std::move(transport));

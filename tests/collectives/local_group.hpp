@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "collectives/communicator.hpp"
 #include "test_settings.hpp"
+#include "transport/local_transport.hpp"
 #include "transport/transport.hpp"
 
 namespace zipccl::collectives::testing {
@@ -33,9 +34,10 @@ class LocalGroup {
  public:
   /// One communicator for each rank; throws the first error when they cannot be created.
   LocalGroup(int rankCount, const CommunicatorSettings& settings, const Decorator& decorate = {},
-             const CodecMaker& makeCodec = {});
+             const CodecMaker& makeCodec = {}, const transport::LocalWorldOptions& options = {});
   explicit LocalGroup(const std::vector<CommunicatorSettings>& settings,
-                      const Decorator& decorate = {}, const CodecMaker& makeCodec = {});
+                      const Decorator& decorate = {}, const CodecMaker& makeCodec = {},
+                      const transport::LocalWorldOptions& options = {});
 
   [[nodiscard]] int rankCount() const noexcept { return static_cast<int>(communicators_.size()); }
   [[nodiscard]] Communicator& operator[](int rank) {

@@ -61,6 +61,17 @@ TEST(Decide, StaysNativeWithoutAProfile) {
   expectNative(decide(bfloat16Call(kLarge), Profile{}), Reason::kNoProfile);
 }
 
+TEST(Decide, LeavesMemoryAloneUnlessToldOrGivenATable) {
+  CallFacts call = bfloat16Call(kLarge);
+  call.linkIsMemory = true;
+  expectNative(decide(call, slowLink()), Reason::kLinkIsMemory);
+  call.isProfileGiven = true;
+  EXPECT_EQ(decide(call, slowLink()).reason, Reason::kStagedIsFaster);
+  call.isProfileGiven = false;
+  call.settings.strategy = StrategyChoice::kStaged;
+  EXPECT_EQ(decide(call, slowLink()).reason, Reason::kStagedForced);
+}
+
 TEST(Decide, FollowsAForcedStrategy) {
   CallFacts call = bfloat16Call(kLarge);
   call.settings.strategy = StrategyChoice::kNative;
