@@ -32,6 +32,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  zipccl inspect model.safetensors --sort ratio --reverse\n"
     "  zipccl inspect model.safetensors.index.json --match '*.mlp.*' --zstd\n"
+    "  zipccl inspect model.safetensors --html page.html\n"
     "  zipccl inspect gradients.bin --dtype bf16 --json - | jq .totals";
 
 struct SortWord {
@@ -103,6 +104,10 @@ Command::Command(CLI::App& app) : inspect_(app.add_subcommand("inspect", kHelp))
       .add_option("-J,--json", options_.jsonPath,
                   "Writes everything, unrounded, as JSON to this file; -: to stdout, in place of "
                   "the table")
+      ->type_name("FILE");
+  command
+      .add_option("--html", options_.htmlPath,
+                  "Writes a page with pictures to this file; it needs no network")
       ->type_name("FILE");
 }
 

@@ -37,6 +37,7 @@ struct Options {
   unsigned threads = 0;  ///< 0: one for each core
   bool usesZstd = false;
   std::string jsonPath;  ///< empty: none; "-": stdout, in place of the table
+  std::string htmlPath;  ///< empty: none
 };
 
 }  // namespace zipccl::tools::inspect

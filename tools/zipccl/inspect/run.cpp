@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "inspect/inputs.hpp"
+#include "inspect/page.hpp"
 #include "inspect/report.hpp"
 #include "inspect/scan.hpp"
 #include "inspect/zstd.hpp"
@@ -32,8 +33,9 @@ std::string progressText(std::uint64_t doneBytes, std::uint64_t allBytes, Clock:
          " % of " + humanBytes(allBytes) + ", " + fixed(done / seconds * 1e-9, 2) + " GB/s";
 }
 
-/// Looks at all tensors; the report lacks nothing then.
-void inspectTensors(const Inputs& inputs, const perf::Streams& streams, Report& report) {
+/// Looks at all tensors; the report, and `page` where it is not null, lack nothing then.
+void inspectTensors(const Inputs& inputs, const perf::Streams& streams, Report& report,
+                    PageBuilder* page) {
   const Options& options = report.options;
   perf::Progress progress(streams.error, streams.isErrorTerminal);
   const Clock::time_point start = Clock::now();
@@ -51,6 +53,7 @@ void inspectTensors(const Inputs& inputs, const perf::Streams& streams, Report& 
   const BusErrorGuard guard;
   scan(inputs.tensors, plan, [&](std::size_t place, const Statistics& statistics) {
     report.tensors.push_back(summarize(inputs.tensors[place], statistics));
+    if (page != nullptr) page->add(place, report.tensors.back(), statistics);
   });
   report.totals = totalsOf(report.tensors);
   report.order = sortedPlaces(report.tensors, options.sortKey, options.isReversed);
@@ -71,10 +74,17 @@ ExitStatus run(const Options& options, const std::vector<std::string>& arguments
   const bool isJsonOnStdout = options.jsonPath == "-";
   std::optional<perf::ReportFile> json;
   if (!options.jsonPath.empty() && !isJsonOnStdout) json.emplace(options.jsonPath);
-  inspectTensors(inputs, streams, report);
+  std::optional<perf::ReportFile> html;
+  std::optional<PageBuilder> page;
+  if (!options.htmlPath.empty()) {
+    html.emplace(options.htmlPath, "--html");
+    page.emplace(inputs.tensors);
+  }
+  inspectTensors(inputs, streams, report, page ? &*page : nullptr);
   streams.out << (isJsonOnStdout ? jsonText(report) : tableText(report)) << std::flush;
   if (!streams.out) throw Failure("the report could not be written to stdout");
   if (json) json->commit(jsonText(report));
+  if (html) html->commit(page->text(report));
   return ExitStatus::kSuccess;
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <numbers>
 
 namespace zipccl::tools::inspect {
 namespace {
@@ -162,11 +163,36 @@ class TileElements {
   std::array<Word, kTileElements> words_;
 };
 
-void addTile(const Tile& tile, const std::array<std::uint32_t, Statistics::kFields>& fields,
-             Statistics& statistics) {
-  if (tile.kind == TileKind::kSixZero) ++statistics.sixTiles[tile.base];
-  if (tile.kind != TileKind::kSeven) return;
+template <class To, class From>
+void addEach(To& to, const From& from) {
+  std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
+}
+
+/// `lowest` is the least exponent of the tile's window.
+void addScale(double sigma, int lowest, Statistics& statistics) {
+  constexpr double kMost = Statistics::kScales - 1;
+  const double octaves = std::log2(sigma) - lowest;
+  const double step = std::clamp(octaves * Statistics::kScaleSteps, 0.0, kMost);
+  ++statistics.tileScales[static_cast<std::size_t>(step)];
+}
+
+void addTile(const Tile& tile, const ElementFormat& format, const Moments& moments,
+             const std::array<std::uint32_t, Statistics::kFields>& fields, Statistics& statistics) {
+  const bool isSix = tile.kind == TileKind::kSixZero;
+  if (tile.kind != TileKind::kSeven && !isSix) return;
+  addEach(statistics.windowed, fields);
+  const std::uint32_t end = tile.base + (isSix ? 6 : 7);
+  for (std::uint32_t field = tile.base; field < end; ++field) {
+    statistics.coded[field] += fields[field];
+  }
+  if (isSix) {
+    ++statistics.sixTiles[tile.base];
+    if (tile.base != 0) statistics.coded[0] += fields[0];
+    return;
+  }
   ++statistics.sevenTiles[tile.base];
+  const int lowest = format.leastExponent() + static_cast<int>(tile.base) - 1;
+  addScale(moments.gaussianSigma(), lowest, statistics);
   statistics.relativeZeroField += fields[0];
   std::uint64_t* const relative =
       statistics.relative.data() + Statistics::kRelativeBase - tile.base;
@@ -185,21 +211,18 @@ void measure(std::span<const std::byte> bytes, std::span<const std::byte> frame,
     const TileElements<kDatatype> elements(bytes.subspan(at, sizeBytes));
     const std::uint64_t count = sizeBytes * 8 / elementFormat(kDatatype).elementBits;
     const auto fields = elements.fields();
-    for (std::size_t field = 0; field < Statistics::kFields; ++field) {
-      statistics.exponents[field] += fields[field];
-    }
+    addEach(statistics.exponents, fields);
     statistics.elementCount += count;
     statistics.zeros += fields[0] == 0 ? 0 : elements.zeros();
     statistics.nonFinite += fields[kInfinityField];
     if (elements.hasLowHalves()) statistics.lowElements += count;
-    statistics.moments.add(elements.moments(fields[kInfinityField]));
-    if (sizeBytes == kTileBytes) addTile(tileOf(frame, at / kTileBytes), fields, statistics);
+    const Moments moments = elements.moments(fields[kInfinityField]);
+    statistics.moments.add(moments);
+    if (sizeBytes == kTileBytes) {
+      addTile(tileOf(frame, at / kTileBytes), elementFormat(kDatatype), moments, fields,
+              statistics);
+    }
   }
-}
-
-template <class Array>
-void addEach(Array& to, const Array& from) {
-  std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
 }
 
 }  // namespace
@@ -224,6 +247,10 @@ double Moments::meanMagnitude() const noexcept {
   return count == 0 ? 0.0 : magnitudes / static_cast<double>(count);
 }
 
+double Moments::gaussianSigma() const noexcept {
+  return meanMagnitude() * std::sqrt(std::numbers::pi / 2.0);
+}
+
 void Statistics::add(const Statistics& other) noexcept {
   elementCount += other.elementCount;
   zeros += other.zeros;
@@ -238,9 +265,12 @@ void Statistics::add(const Statistics& other) noexcept {
   encoded.lowTiles += other.encoded.lowTiles;
   encoded.escapes += other.encoded.escapes;
   addEach(exponents, other.exponents);
+  addEach(windowed, other.windowed);
+  addEach(coded, other.coded);
   addEach(sevenTiles, other.sevenTiles);
   addEach(sixTiles, other.sixTiles);
   addEach(relative, other.relative);
+  addEach(tileScales, other.tileScales);
   relativeZeroField += other.relativeZeroField;
   zstdBytes += other.zstdBytes;
 }

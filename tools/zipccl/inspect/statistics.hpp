@@ -49,12 +49,17 @@ struct Moments {
   /// The standard deviation, of the population.
   [[nodiscard]] double sigma() const noexcept;
   [[nodiscard]] double meanMagnitude() const noexcept;
+  /// sigma of the centred Gaussian that has this mean magnitude (docs/theory.md section 4).
+  [[nodiscard]] double gaussianSigma() const noexcept;
 };
 
 struct Statistics {
   static constexpr std::size_t kFields = 256;
   /// Where in `relative` the field stands that is the window base of its tile.
   static constexpr std::size_t kRelativeBase = 256;
+  /// Of `tileScales`: in an octave, and in all.
+  static constexpr std::size_t kScaleSteps = 16;
+  static constexpr std::size_t kScales = 12 * kScaleSteps;
 
   std::uint64_t elementCount = 0;
   std::uint64_t zeros = 0;        ///< +0 and -0
@@ -65,8 +70,11 @@ struct Statistics {
   // What the encoder said; static and dynamic bytes are left 0.
   codec::EncodeResult encoded;
 
-  /// Elements of each exponent field.
+  /// Elements of each exponent field: all of them, those in tiles with a window, and those of them
+  /// that a code names.
   std::array<std::uint64_t, kFields> exponents{};
+  std::array<std::uint64_t, kFields> windowed{};
+  std::array<std::uint64_t, kFields> coded{};
   /// Tiles of each window base, of kind seven and of kind six + zero.
   std::array<std::uint64_t, kFields> sevenTiles{};
   std::array<std::uint64_t, kFields> sixTiles{};
@@ -74,6 +82,9 @@ struct Statistics {
   /// field 0 stand apart: zeros and subnormal numbers have no exponent.
   std::array<std::uint64_t, 2 * kFields> relative{};
   std::uint64_t relativeZeroField = 0;
+  /// These tiles by where their sigma is, in steps above the lowest exponent of their window: that
+  /// of a Gaussian of the tile's mean magnitude.
+  std::array<std::uint64_t, kScales> tileScales{};
 
   std::uint64_t zstdBytes = 0;  ///< where zstd was asked
 
