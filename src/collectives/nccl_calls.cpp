@@ -286,7 +286,7 @@ class PhaseBuilder {
     const std::byte* from = bytesAt(call.sendbuff, sendsMany ? offset : 0);
     std::byte* to = bytesAt(call.recvbuff, receivesMany ? offset : 0);
     if (from == to) return;
-    phase.begin = [&communicator = communicator_, from, to, bytes = bytesOfCall(call)] {
+    phase.copyOwn = [&communicator = communicator_, from, to, bytes = bytesOfCall(call)] {
       communicator.device->copy(to, from, bytes, communicator.codecStream.get());
     };
   }

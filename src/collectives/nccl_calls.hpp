@@ -22,8 +22,8 @@ namespace zipccl::collectives {
 struct Phase {
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<transport::StreamHandle> streams;  ///< the caller's, each once
-  /// Puts work on the codec's stream before the first item; may be empty.
-  std::function<void()> begin;
+  /// Copies this rank's own elements, on the codec's stream, while frames travel; may be empty.
+  std::function<void()> copyOwn;
 
   void addStream(transport::StreamHandle stream);
 };

@@ -167,7 +167,7 @@ class PairLane final : public Lane {
       placeFrame(frames[0], room_, lane_.isOut_);
     }
 
-    void addEncodes(NcclCommunicator&, std::vector<EncodeJob>& jobs) override {
+    void addEncodes(std::vector<EncodeJob>& jobs) override {
       if (!lane_.isOut_) return;
       jobs.push_back(encodeJob(frames[0], bytesAt(message_.source, offsetBytes()), room_));
     }
@@ -343,19 +343,23 @@ class GatherLane final : public Lane {
       }
     }
 
-    void addEncodes(NcclCommunicator& communicator, std::vector<EncodeJob>& jobs) override {
+    void addEncodes(std::vector<EncodeJob>& jobs) override {
       const std::optional<std::size_t> part = ownPart();
       if (!part) return;
       const RoundFrame& frame = frames[*part];
-      const std::byte* const source =
-          bytesAt(lane_.work_.source, frame.chunk.firstElement * elementBytesOf());
       const std::uint64_t room =
           lane_.work_.root ? frame.chunk.staticBytes + frame.dynamicRoom : lane_.roomBytes_;
-      jobs.push_back(encodeJob(frame, source, {own_, room}));
-      if (std::byte* const target = output(*part); target != source) {
-        communicator.device->copy(target, source, frame.chunk.sourceBytes,
-                                  communicator.codecStream.get());
-      }
+      jobs.push_back(encodeJob(frame, source(frame), {own_, room}));
+    }
+
+    void prepareOwn(NcclCommunicator& communicator) override {
+      const std::optional<std::size_t> part = ownPart();
+      if (!part) return;
+      const RoundFrame& frame = frames[*part];
+      std::byte* const target = output(*part);
+      if (target == source(frame)) return;
+      communicator.device->copy(target, source(frame), frame.chunk.sourceBytes,
+                                communicator.codecStream.get());
     }
 
     [[nodiscard]] int startStatic(NcclLink* link) override {
@@ -390,6 +394,9 @@ class GatherLane final : public Lane {
       const int rank = lane_.communicator_.rank();
       if (!lane_.work_.root) return static_cast<std::size_t>(rank);
       return *lane_.work_.root == rank ? std::optional<std::size_t>(0) : std::nullopt;
+    }
+    [[nodiscard]] const std::byte* source(const RoundFrame& frame) const {
+      return bytesAt(lane_.work_.source, frame.chunk.firstElement * elementBytesOf());
     }
     [[nodiscard]] std::byte* output(std::size_t part) const {
       const std::uint64_t element =
@@ -481,14 +488,17 @@ class ReduceLane final : public Lane {
       if (hasOwn()) own_.at = room(frames.size()).data();
     }
 
-    void addEncodes(NcclCommunicator&, std::vector<EncodeJob>& jobs) override {
+    void addEncodes(std::vector<EncodeJob>& jobs) override {
       for (std::size_t i = 0; i < outCount_; ++i) {
         jobs.push_back(encodeJob(frames[i], source(frames[i], peers_[i]), room(i)));
       }
+    }
+
+    void prepareOwn(NcclCommunicator& communicator) override {
       // The own addend becomes a frame too, for one kernel to add up.
-      if (hasOwn()) {
-        jobs.push_back(encodeJob(own_, source(own_, own_.maker), room(frames.size())));
-      }
+      if (!hasOwn()) return;
+      const EncodeJob job = encodeJob(own_, source(own_, own_.maker), room(frames.size()));
+      communicator.codec->encode({&job, 1}, communicator.codecStream.get());
     }
 
     [[nodiscard]] int startStatic(NcclLink* link) override {

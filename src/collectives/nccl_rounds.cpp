@@ -197,10 +197,6 @@ class CommunicatorRun {
     phase_ = makers_.front()();
     makers_.pop_front();
     wasStaged_ = false;
-    if (phase_->begin) {
-      fork();
-      phase_->begin();
-    }
     return true;
   }
 
@@ -223,6 +219,7 @@ class CommunicatorRun {
   }
 
   void endPhase() {
+    copyOwn();  // where nothing was encoded
     if (wasStaged_) {
       NcclCommunicator& c = *communicator_;
       c.scratch.releaseAll();
@@ -262,7 +259,7 @@ class CommunicatorRun {
       const std::uint64_t itsBytes = entry.item->scratchBytes();
       entry.item->place(scratch.first(itsBytes));
       scratch = scratch.subspan(itsBytes);
-      entry.item->addEncodes(c, jobs);
+      entry.item->addEncodes(jobs);
     }
     c.codec->encode(jobs, c.codecStream.get());
     // Also where there is nothing to encode: what is received goes where the frames of two rounds
@@ -271,6 +268,15 @@ class CommunicatorRun {
     for (const StreamHandle stream : round.streams) c.device->wait(stream, c.encoded.get());
     // Before the round begins: nobody can then wait for a part whose maker waits for the round.
     exportParts(round);
+    // Nobody waits for these.
+    for (const Entry& entry : round.items) entry.item->prepareOwn(c);
+    copyOwn();
+  }
+
+  void copyOwn() {
+    if (!phase_->copyOwn) return;
+    fork();
+    std::exchange(phase_->copyOwn, nullptr)();
   }
 
   NcclCommunicator* communicator_;

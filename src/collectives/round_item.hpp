@@ -49,8 +49,11 @@ class RoundItem {
   [[nodiscard]] virtual std::uint64_t scratchBytes() const { return 0; }
   virtual void place(std::span<std::byte> /*scratch*/) {}
 
-  /// Adds the frames that this rank makes; copies of its own elements go to the codec's stream.
-  virtual void addEncodes(NcclCommunicator& /*communicator*/, std::vector<EncodeJob>& /*jobs*/) {}
+  /// Adds the frames that this rank sends.
+  virtual void addEncodes(std::vector<EncodeJob>& /*jobs*/) {}
+
+  /// What this rank does with its own elements, on the codec's stream, while the frames travel.
+  virtual void prepareOwn(NcclCommunicator& /*communicator*/) {}
 
   /// What both sides know the size of, inside a group of NCCL. Returns NCCL's result for a call
   /// that goes as it is; throws Error for others.
