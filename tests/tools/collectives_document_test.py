@@ -10,7 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/performance.md"
-MEASUREMENTS = ROOT / "docs/measurements/collectives_epyc.json"
+MEASUREMENTS = ROOT / "docs/measurements/collectives.json"
 CELLS = 7  # of these tables, and of no other
 
 
