@@ -4,8 +4,7 @@
 
 #include "collectives/dynamic_courier.hpp"
 
-#include <chrono>
-#include <new>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -27,21 +26,21 @@ DynamicCourier::DynamicCourier(transport::Device& device,
 }
 
 DynamicCourier::~DynamicCourier() {
-  CourierThread::instance().remove(this);
-  flush();
+  if (CourierThread::instance().remove(this)) flush();
 }
 
-void DynamicCourier::flush() noexcept {
-  constexpr auto kLongest = std::chrono::seconds(30);
-  try {
-    const std::lock_guard lock(mutex_);
-    if (hasEnded() || !channel_->hasUnsent()) return;
-    if (channel_->flush(std::chrono::steady_clock::now() + kLongest)) return;
-    logWarn("rank ", rank_, " leaves a communicator, and its peers have not taken all that they ",
-            "need of it within ", kLongest.count(), " s");
-  } catch (const std::exception& error) {
-    logWarn("rank ", rank_, " leaves a communicator, and its peers lack data: ", error.what());
-  }
+void DynamicCourier::flush() {
+  DynamicCourier* self = this;
+  if (CourierThread::drain({&self, 1})) return;
+  logWarn("rank ", rank_,
+          " leaves a communicator, and its peers have not taken all that they need ", "of it");
+}
+
+bool DynamicCourier::owes() const {
+  const std::lock_guard lock(mutex_);
+  if (hasEnded()) return false;
+  return channel_->hasUnsent() ||
+         (!tickets_.empty() && tickets_.front().isRead && tickets_.front().isExport);
 }
 
 codec::DynamicWindow& DynamicCourier::windowOf() const noexcept {
@@ -93,9 +92,9 @@ bool DynamicCourier::progress() {
     return progressLocked();
   } catch (const Error& error) {
     failLocked(error);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& error) {
     failLocked(Error(ErrorCode::kSystemError,
-                     concat("rank ", rank_, " has no memory for a dynamic part")));
+                     concat("rank ", rank_, " cannot move a dynamic part: ", error.what())));
   }
   return true;
 }
@@ -104,7 +103,7 @@ bool DynamicCourier::progressLocked() {
   bool hasMoved = false;
   while (!tickets_.empty() && progressTicket(tickets_.front())) {
     hasMoved = true;
-    if (!tickets_.front().isExport) passed_.push_back(std::move(tickets_.front()));
+    passed_.push_back(std::move(tickets_.front()));
     tickets_.pop_front();
   }
   const bool isWaiting = !tickets_.empty() && tickets_.front().isRead;
@@ -144,7 +143,6 @@ bool DynamicCourier::exportPart(const GateFrame& frame) {
 }
 
 bool DynamicCourier::importPart(const GateFrame& frame) {
-  if (!frame.isTaken) return true;
   if (!arriving_) {
     arriving_ = channel_->receive(frame.maker);
     if (!arriving_) {

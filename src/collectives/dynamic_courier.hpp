@@ -42,10 +42,9 @@ struct GateFrame {
   codec::FrameSpec spec;
   FramePlace place;
   int maker = 0;
-  std::vector<int> readers;                 ///< at an export gate
-  bool isTaken = false;                     ///< at an import gate: its dynamic part comes
-  std::shared_ptr<FrameObserver> observer;  ///< at an import gate
-  FrameReport report;                       ///< known once the gate has passed
+  std::vector<int> readers;  ///< at an export gate
+  std::shared_ptr<FrameObserver> observer;
+  FrameReport report;  ///< known once the gate has passed
 };
 
 /// One rank's courier. Gates are opened in the order in which one stream passes them, by one thread
@@ -58,7 +57,8 @@ class DynamicCourier {
                  int rank, std::function<void(const Error&)> onFailure);
   DynamicCourier(const DynamicCourier&) = delete;
   DynamicCourier& operator=(const DynamicCourier&) = delete;
-  /// Flushes.
+  /// Brings what the device has handed out on its way, if the readers take it in time; else it says
+  /// so. In a forked child, nothing.
   ~DynamicCourier();
 
   /// Whether openExport() or openImport() would not have to wait for earlier gates.
@@ -73,10 +73,10 @@ class DynamicCourier {
   /// Whether there is anything that progress() will have to do.
   [[nodiscard]] bool isBusy() const;
 
-  /// Sends what has been exported, if the readers take it in time; else it says so.
-  void flush() noexcept;
+  /// Whether readers have yet to get something that the device has begun to hand out.
+  [[nodiscard]] bool owes() const;
 
-  /// Tells observers of the frames of import gates that have passed, in order.
+  /// Tells observers of the frames of gates that have passed, in order.
   void tellObservers();
 
   /// Ends what the device waits for at gates: it passes them with what it has.
@@ -93,6 +93,7 @@ class DynamicCourier {
     std::size_t next = 0;  ///< the frame whose dynamic part is being moved
   };
 
+  void flush();
   [[nodiscard]] codec::Gate open(std::vector<GateFrame> frames, bool isExport);
   [[nodiscard]] codec::DynamicWindow& windowOf() const noexcept;
   [[nodiscard]] codec::GateSlot& slotOf(std::uint64_t number) const noexcept;
@@ -118,7 +119,7 @@ class DynamicCourier {
   std::unique_ptr<transport::SideChannel> channel_;
   std::deque<Ticket> tickets_;
   std::uint64_t gateCount_ = 0;
-  std::deque<Ticket> passed_;  ///< import gates whose observers have not heard yet
+  std::deque<Ticket> passed_;  ///< gates whose observers have not heard yet
   bool hasFailed_ = false;
 
   // Of the part that is being moved.

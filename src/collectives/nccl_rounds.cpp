@@ -33,16 +33,31 @@ using transport::StreamHandle;
 
 constexpr std::size_t kInFlight = 2;
 
-/// The calls of one communicator, or those of none, which go as they are.
+/// The calls of one communicator; of one that is not attached they go as they are.
 class CommunicatorRun {
  public:
   CommunicatorRun(const zipcclNcclApi& api, NcclCommunicator* communicator,
                   std::span<const zipcclNcclCall* const> calls)
       : communicator_(communicator), makers_(makePhases(api, communicator, calls)) {
+    for (const zipcclNcclCall* call : calls) streams_.push_back(call->stream);
     if (communicator_ != nullptr && communicator_->scratch.hasRetired()) freeRetired();
   }
 
   [[nodiscard]] NcclCommunicator* communicator() const noexcept { return communicator_; }
+
+  /// Whether all of it is on its streams.
+  [[nodiscard]] bool isOver() const noexcept { return makers_.empty() && !phase_; }
+
+  /// Whether the two may have a stream in common. The default streams of two devices have one
+  /// handle; which device an unattached communicator has is not known.
+  [[nodiscard]] bool sharesStream(const CommunicatorRun& other) const {
+    if (communicator_ != nullptr && other.communicator_ != nullptr &&
+        communicator_->link.deviceNumber() != other.communicator_->link.deviceNumber()) {
+      return false;
+    }
+    return std::find_first_of(streams_.begin(), streams_.end(), other.streams_.begin(),
+                              other.streams_.end()) != streams_.end();
+  }
 
   /// Chooses what travels in the next round, and encodes it. Returns whether there is anything.
   [[nodiscard]] bool begin(std::uint64_t number) {
@@ -157,13 +172,14 @@ class CommunicatorRun {
     flush();
   }
 
-  /// Hands the dynamic parts of frames of this rank to the courier.
+  /// Hands the dynamic parts of frames of this rank to the courier, and tells it of their headers.
   void exportParts(const Round& round) {
     NcclCommunicator& c = *communicator_;
     forGates(
         round, [](const RoundFrame& frame) { return frame.made != nullptr; },
         [](RoundFrame& frame, GateFrame& atGate) -> codec::DynamicPart {
           atGate.readers = std::move(frame.readers);
+          atGate.observer = std::move(frame.observer);
           return {frame.made, frame.dynamic, frame.dynamicRoom};
         },
         [&](std::span<const codec::DynamicPart> parts, std::vector<GateFrame> atGate) {
@@ -171,15 +187,13 @@ class CommunicatorRun {
         });
   }
 
-  /// Takes the dynamic parts of other ranks' frames from it, and tells it of all headers.
+  /// The same the other way round, of frames of other ranks.
   void importParts(const Round& round) {
     NcclCommunicator& c = *communicator_;
     forGates(
-        round, [](const RoundFrame&) { return true; },
+        round, [](const RoundFrame& frame) { return frame.made == nullptr; },
         [](RoundFrame& frame, GateFrame& atGate) -> codec::DynamicPart {
-          atGate.isTaken = frame.made == nullptr;
           atGate.observer = std::move(frame.observer);
-          if (!atGate.isTaken) return {frame.at, nullptr, 0};
           return {frame.at, frame.dynamic, frame.dynamicRoom};
         },
         [&](std::span<const codec::DynamicPart> parts, std::vector<GateFrame> atGate) {
@@ -281,6 +295,7 @@ class CommunicatorRun {
 
   NcclCommunicator* communicator_;
   std::deque<PhaseMaker> makers_;
+  std::vector<void*> streams_;  ///< the callers'
   std::optional<Phase> phase_;
   bool wasStaged_ = false;  ///< whether the codec's stream has work of this phase
   std::array<Round, kInFlight> rounds_;
@@ -296,7 +311,7 @@ std::vector<std::unique_ptr<CommunicatorRun>> makeRuns(const zipcclNcclApi& api,
   std::vector<Group> groups;
   for (const RoundCall& call : calls) {
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) {
-      return each.communicator == call.communicator;
+      return each.calls.front()->comm == call.call->comm;
     });
     if (group == groups.end()) group = groups.insert(groups.end(), {call.communicator, {}});
     group->calls.push_back(call.call);
@@ -330,7 +345,9 @@ class Driver {
     bool hasPrevious = false;
     for (std::uint64_t number = 0;; ++number) {
       bool hasItems = false;
-      for (const auto& run : runs_) hasItems |= run->begin(number);
+      for (std::size_t i = 0; i < runs_.size(); ++i) {
+        if (mayBegin(i)) hasItems |= runs_[i]->begin(number);
+      }
       if (hasItems) start(number);
       if (hasPrevious) {
         for (const auto& run : runs_) run->decode(number - 1);
@@ -342,6 +359,15 @@ class Driver {
   }
 
  private:
+  /// A stream that two communicators share has first all of one, then all of the other, as without
+  /// rounds: other ranks may have called them one by one.
+  [[nodiscard]] bool mayBegin(std::size_t i) const {
+    return std::all_of(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(i),
+                       [&](const std::unique_ptr<CommunicatorRun>& earlier) {
+                         return earlier->isOver() || !earlier->sharesStream(*runs_[i]);
+                       });
+  }
+
   void start(std::uint64_t number) {
     transport::NcclGroup group(api_);
     for (const auto& run : runs_) note(run->start(number));
