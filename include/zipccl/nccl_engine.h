@@ -81,7 +81,7 @@ typedef enum {
 /// One call as the program made it.
 typedef struct {
   zipcclNcclKind kind;
-  int isGrouped;  ///< not 0: between GroupStart and GroupEnd. A Send or Recv outside goes as it is.
+  int isGrouped;  ///< not 0: between GroupStart and GroupEnd; its peers may group otherwise
   const void* sendbuff;
   void* recvbuff;
   size_t count;  ///< NCCL's sendcount, recvcount or count

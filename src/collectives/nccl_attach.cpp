@@ -414,14 +414,13 @@ bool connect(NcclCommunicator& communicator, Control& control) {
     for (const Opened& each : opened) peers.push_back(each.address);
     channel->setPeers(std::move(peers));
     channel->verify(Clock::now() + kLongest);
+    communicator.startCourier(std::move(channel));
   } catch (const Error& error) {
     isConnected = 0;
     warn(error);
   }
   const std::vector<std::uint64_t> connected = control.gather(isConnected);
-  if (std::find(connected.begin(), connected.end(), 0U) != connected.end()) return false;
-  communicator.startCourier(std::move(channel));
-  return true;
+  return std::find(connected.begin(), connected.end(), 0U) == connected.end();
 }
 
 void shakeHands(NcclCommunicator& communicator, Control& control,
@@ -461,14 +460,20 @@ std::unique_ptr<NcclCommunicator> attachNccl(const zipcclNcclApi& api, void* com
   const std::chrono::milliseconds timeout = settings.timeout.count() == 0
                                                 ? kLongestHandshake
                                                 : std::min(settings.timeout, kLongestHandshake);
+  // Other ranks may have agreed to compress, so it must not go native.
+  const auto fail = [&](const Error& error) {
+    logWarn("rank ", communicator->rank(), " of ", communicator->rankCount(),
+            ": the handshake failed: ", error.what());
+    communicator->fail(error);
+  };
   try {
     awaitReady(*communicator, timeout);
     withNew<Control>([&](Control& control) { shakeHands(*communicator, control, settings); },
                      *communicator, timeout);
   } catch (const Error& error) {
-    logWarn("rank ", communicator->rank(), " of ", communicator->rankCount(),
-            ": the handshake failed: ", error.what());
-    communicator->fail(error);
+    fail(error);
+  } catch (const std::exception& error) {
+    fail(Error(ErrorCode::kSystemError, error.what()));
   }
   return communicator;
 }

@@ -132,14 +132,16 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
   if (call.datatype < 0 || call.datatype > static_cast<int>(Datatype::kFloat8e5m2)) return false;
   const auto datatype = static_cast<Datatype>(call.datatype);
   if (!codedDatatype(datatype) || call.count == 0) return false;
+  std::optional<Reduction> reduction;
   switch (call.kind) {
     case zipcclNcclSend:
     case zipcclNcclRecv:
-      if (call.isGrouped == 0 || call.peer == rank()) return false;
+      if (call.peer == rank()) return false;
       break;
     case zipcclNcclReduceScatter:
     case zipcclNcclAllReduce:
-      if (!reductionOf(call.op, datatype)) return false;
+      reduction = reductionOf(call.op, datatype);
+      if (!reduction) return false;
       break;
     case zipcclNcclReduce:
       return false;
@@ -154,30 +156,54 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
   }
   const std::uint64_t bytes = call.count * elementBytes(datatype);
   if (bytes < std::max<std::uint64_t>(settings.minBytes, 1)) return false;
-  if (windowCount_.load(std::memory_order_relaxed) != 0 &&
-      (isInWindow(call.sendbuff) || isInWindow(call.recvbuff))) {
-    return false;
-  }
-  return !isAlwaysNative(call) && !device->isCapturing({call.stream});
+  if (windowCount_.load(std::memory_order_relaxed) != 0 && usesWindow(call)) return false;
+  return !isAlwaysNative(call, reduction) && !device->isCapturing({call.stream});
 }
 
-bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call) const {
+bool NcclCommunicator::usesWindow(const zipcclNcclCall& call) const {
+  switch (call.kind) {
+    case zipcclNcclSend:
+    case zipcclNcclRecv:
+      return false;
+    case zipcclNcclGather:
+      return isInWindow(call.sendbuff);
+    case zipcclNcclBroadcast:
+    case zipcclNcclScatter:
+      return isInWindow(call.recvbuff);
+    case zipcclNcclAllGather:
+    case zipcclNcclReduceScatter:
+    case zipcclNcclAllReduce:
+    case zipcclNcclReduce:
+    case zipcclNcclAlltoAll:
+    case zipcclNcclNumKinds:
+      break;
+  }
+  return isInWindow(call.sendbuff) || isInWindow(call.recvbuff);
+}
+
+bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call,
+                                      const std::optional<Reduction>& reduction) const {
   // Two calls that share 63 bits of a hash are not to be expected.
   const bool isMessage = call.kind == zipcclNcclSend || call.kind == zipcclNcclRecv;
   std::uint64_t state = static_cast<std::uint64_t>(isMessage ? zipcclNcclSend : call.kind) << 40 ^
-                        static_cast<std::uint64_t>(call.datatype) << 32 ^
-                        static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.op));
+                        static_cast<std::uint64_t>(call.datatype) << 32;
+  if (reduction) {
+    // Not the operation's number, which stands for one scalar after another.
+    state = splitMix64(state) ^ static_cast<std::uint64_t>(reduction->op);
+    state = splitMix64(state) ^ std::bit_cast<std::uint64_t>(reduction->scalar);
+  }
   state = splitMix64(state) ^ call.count;
   const std::uint64_t hash = splitMix64(state) & ~std::uint64_t{1};
   std::atomic<std::uint64_t>& known = known_[hash >> 58];
   const std::uint64_t found = known.load(std::memory_order_relaxed);
   if ((found & ~std::uint64_t{1}) == hash) return (found & 1U) != 0;
-  const bool result = decideAlwaysNative(call);
+  const bool result = decideAlwaysNative(call, reduction);
   known.store(hash | (result ? 1U : 0U), std::memory_order_relaxed);
   return result;
 }
 
-bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call) const {
+bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call,
+                                          const std::optional<Reduction>& reduction) const {
   const auto datatype = static_cast<Datatype>(call.datatype);
   const auto isNative = [](const Engine::Plan& plan) {
     return plan.decision.strategy == policy::Strategy::kNative;
@@ -200,12 +226,11 @@ bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call) const {
     case zipcclNcclRecv:
       return of(CollectiveKind::kSendRecv);
     case zipcclNcclReduceScatter:
-      return isNative(planReduction(CollectiveKind::kReduceScatter, datatype, call.count,
-                                    *reductionOf(call.op, datatype), nullptr));
+      return isNative(
+          planReduction(CollectiveKind::kReduceScatter, datatype, call.count, *reduction, nullptr));
     case zipcclNcclAllReduce:
       return isNative(planReduction(CollectiveKind::kAllReduce, datatype,
-                                    allReducePart(call.count, rankCount()),
-                                    *reductionOf(call.op, datatype), nullptr));
+                                    allReducePart(call.count, rankCount()), *reduction, nullptr));
     case zipcclNcclReduce:
     case zipcclNcclNumKinds:
       break;

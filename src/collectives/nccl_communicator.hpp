@@ -193,8 +193,13 @@ class NcclCommunicator {
   };
 
   /// Whether the call goes native whatever earlier ones were like: a function of agreed facts.
-  [[nodiscard]] bool isAlwaysNative(const zipcclNcclCall& call) const;
-  [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call) const;
+  [[nodiscard]] bool isAlwaysNative(const zipcclNcclCall& call,
+                                    const std::optional<Reduction>& reduction) const;
+  [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call,
+                                        const std::optional<Reduction>& reduction) const;
+  /// Whether a buffer that all ranks pass stands in a window: those that one rank passes alone the
+  /// others do not know of.
+  [[nodiscard]] bool usesWindow(const zipcclNcclCall& call) const;
   void decide(Engine::Plan& plan, CollectiveKind collective, Datatype datatype,
               std::uint64_t elementCount) const;
   void expectNotAborted() const;

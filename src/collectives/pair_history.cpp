@@ -15,7 +15,7 @@ std::size_t PairHistory::neededRecords(const std::optional<ClassKey>& key) const
   if (firstRecord_ + lag_.messages <= messageCount_) {
     needed = static_cast<std::size_t>(messageCount_ - lag_.messages - firstRecord_ + 1);
   }
-  if (!key || lag_.settling == 0) return needed;
+  if (!key || lag_.settling == 0 || key->collective == CollectiveKind::kSendRecv) return needed;
   const ClassTable::Entry* const entry = classes_.find(*key);
   if (entry != nullptr && entry->endedCount >= lag_.settling) return needed;
   for (std::size_t i = records_.size(); i > needed; --i) {

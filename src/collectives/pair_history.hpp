@@ -23,7 +23,8 @@ struct HistoryLag {
   /// flight when it begins.
   std::uint64_t messages = 2;
   /// But a message of a class of which fewer have counted is decided on with all earlier ones, up
-  /// to the last of its class: what is new is learnt soonest.
+  /// to the last of its class: what is new is learnt soonest. Sends and receives do not settle: a
+  /// program may queue several of them before the call with which its peer goes on.
   std::uint64_t settling = 0;
 };
 

@@ -6,13 +6,22 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zipccl/nccl_engine.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +30,7 @@
 #include "collectives/tensors.hpp"
 #include "fake_nccl.h"
 #include "nccl_calls.h"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 
 namespace zipccl::testing {
@@ -522,6 +532,8 @@ TEST_F(NcclEngine, CallsItDoesNotWantGoAsTheyAre) {
     call.peer = 1 - rank.rank;
     EXPECT_EQ(engine().wants(&call), 1);
     call.isGrouped = 0;
+    EXPECT_EQ(engine().wants(&call), 1) << "its peer may have it in a group";
+    call.peer = rank.rank;
     EXPECT_EQ(engine().wants(&call), 0);
 
     call = made.calls()[0];
@@ -655,6 +667,359 @@ TEST_F(NcclEngine, AnAbortEndsAWait) {
     isOver = true;
     rank.synchronize();
   });
+}
+
+TEST_F(NcclEngine, CommunicatorsOfOneStreamKeepItsOrder) {
+  const std::uint64_t seed = random_();
+  onRanks(3, [&](Rank& rank) {
+    Rank other = rank;
+    ASSERT_EQ(ncclCommSplit(rank.comm, 0, rank.rank, &other.comm, nullptr), kSuccess);
+    engine().attach(&api(), &other.comm, 1, &other.attached);
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      TestCall test;
+      test.kind = repeat % 2 == 0 ? zipcclNcclAllGather : zipcclNcclReduceScatter;
+      test.count = 100'000;  // several rounds
+      test.contents = {Content::kGaussian, Content::kManyEscapes};
+      test.seed = seed + static_cast<unsigned>(repeat);
+      const Made first(test, rank);
+      test.seed ^= 1U << 20;
+      const Made second(test, other);
+      std::vector<zipcclNcclCall> calls = first.calls();
+      calls.insert(calls.end(), second.calls().begin(), second.calls().end());
+      if (rank.rank == repeat % 3) {
+        EXPECT_EQ(engine().run(calls.data(), calls.size()), kSuccess);
+      } else {
+        for (const zipcclNcclCall& call : calls) EXPECT_EQ(engine().run(&call, 1), kSuccess);
+      }
+      rank.synchronize();
+      first.check();
+      second.check();
+    }
+    engine().detach(other.attached);
+    EXPECT_EQ(ncclCommDestroy(other.comm), kSuccess);
+  });
+}
+
+TEST_F(NcclEngine, MessagesAloneFitThoseOfGroups) {
+  const std::uint64_t seed = random_();
+  onRanks(2, [&](Rank& rank) {
+    for (int repeat = 0; repeat < 12; ++repeat) {
+      TestCall test;
+      test.kind = zipcclNcclSend;
+      test.count = 50'000;
+      test.contents = {Content::kGaussian, Content::kRandomBits};
+      test.seed = seed + static_cast<unsigned>(repeat);
+      const Made made(test, rank);
+      std::vector<zipcclNcclCall> own;
+      std::vector<zipcclNcclCall> others;
+      for (const zipcclNcclCall& call : made.calls()) {
+        (call.peer == rank.rank ? own : others).push_back(call);
+      }
+      EXPECT_EQ(engine().run(own.data(), own.size()), kSuccess);
+      if (rank.rank == repeat % 2) {
+        EXPECT_EQ(engine().run(others.data(), others.size()), kSuccess);
+      } else {
+        // First what the peer sends, or the two would wait for each other.
+        std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
+          return a.kind == zipcclNcclRecv && b.kind != zipcclNcclRecv;
+        });
+        for (zipcclNcclCall& call : others) {
+          call.isGrouped = 0;
+          const bool isSend = call.kind == zipcclNcclSend;
+          EXPECT_EQ(engine().wants(&call), 1);
+          EXPECT_EQ(engine().wants(&call) != 0 ? engine().run(&call, 1)
+                    : isSend ? ncclSend(call.sendbuff, call.count, call.datatype, call.peer,
+                                        call.comm, call.stream)
+                             : ncclRecv(call.recvbuff, call.count, call.datatype, call.peer,
+                                        call.comm, call.stream),
+                    kSuccess);
+        }
+      }
+      rank.synchronize();
+      made.check();
+      expectNoError(rank);
+    }
+  });
+}
+
+TEST_F(NcclEngine, WhatOneRankPassesAloneDecidesNothing) {
+  constexpr zipcclNcclKind kKinds[] = {zipcclNcclBroadcast, zipcclNcclGather, zipcclNcclScatter,
+                                       zipcclNcclSend};
+  onRanks(2, [&](Rank& rank) {
+    for (const zipcclNcclKind kind : kKinds) {
+      TestCall test;
+      test.kind = kind;
+      test.count = 20'000;
+      test.seed = 11;
+      const Made made(test, rank);
+      std::vector<zipcclNcclCall> calls = made.calls();
+      int window = 0;
+      if (rank.rank == 0) {
+        // The root's large buffer, or all messages that it sends.
+        for (const zipcclNcclCall& call : calls) {
+          const void* const buffer = kind == zipcclNcclGather ? call.recvbuff : call.sendbuff;
+          if (buffer == nullptr || call.peer != (kind == zipcclNcclSend ? 1 : 0)) continue;
+          engine().windowRegistered(rank.attached, const_cast<void*>(buffer), 64, &window);
+        }
+      }
+      EXPECT_EQ(engine().run(calls.data(), calls.size()), kSuccess);
+      rank.synchronize();
+      made.check();
+      engine().windowDeregistered(rank.attached, &window);
+    }
+  });
+}
+
+TEST_F(NcclEngine, ARankMayLeaveBeforeOthersTookItsParts) {
+  const std::uint64_t seed = random_();
+  onRanks(2, [&](Rank& rank) {
+    TestCall test;
+    test.kind = zipcclNcclSend;
+    test.count = 20'000;  // its static part fits what NCCL keeps for a receiver
+    test.contents = {Content::kRandomBits};
+    test.seed = seed;
+    const Made made(test, rank);
+    std::vector<zipcclNcclCall> calls;
+    for (const zipcclNcclCall& call : made.calls()) {
+      const bool isToLeave = call.kind == (rank.rank == 0 ? zipcclNcclSend : zipcclNcclRecv);
+      if (call.peer == 1 - rank.rank && isToLeave) calls.push_back(call);
+    }
+    if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    EXPECT_EQ(engine().run(calls.data(), calls.size()), kSuccess);
+    rank.synchronize();
+    if (rank.rank == 0) return;  // detaches, and destroys its communicator
+    const Shard sent = test.part(0, 1, test.messageCount(0, 1));
+    EXPECT_EQ(std::memcmp(calls[0].recvbuff, sent.data(), sent.size()), 0);
+    expectNoError(rank);
+  });
+}
+
+TEST_F(NcclEngine, FortyRanksWithSmallCountsDeliverEveryBit) {
+  constexpr int kRanks = 40;
+  std::vector<TestCall> tests;
+  for (const zipcclNcclKind kind : {zipcclNcclAllGather, zipcclNcclAllReduce, zipcclNcclAlltoAll,
+                                    zipcclNcclReduceScatter, zipcclNcclSend, zipcclNcclBroadcast}) {
+    TestCall test = randomCall(kRanks);
+    test.kind = kind;
+    test.datatype = Datatype::kBfloat16;
+    test.reduction = {};
+    // Of an AllReduce two ranks have a part, and the others none.
+    test.count = kind == zipcclNcclAllReduce ? 1025 : 1 + random_.below(2000);
+    tests.push_back(test);
+  }
+  fakeSetJitterUs(0);
+  onRanks(kRanks, [&](Rank& rank) {
+    ASSERT_NE(rank.attached, nullptr);
+    for (const TestCall& test : tests) {
+      runGroup(rank, {test});
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST_F(NcclEngine, SoakOfRandomGroupsKeepsItsMemory) {
+  constexpr int kRanks = 3;
+  const std::uint64_t rounds = repeats(kIsSanitized ? 2 : 4, 400);
+  const auto residentBytes = [] {
+    std::ifstream file("/proc/self/statm");
+    std::uint64_t pages = 0, resident = 0;
+    file >> pages >> resident;
+    return resident * 4096;
+  };
+  std::atomic<std::uint64_t> settled = 0;
+  std::vector<std::vector<std::vector<TestCall>>> groups(rounds);
+  for (auto& round : groups) {
+    round.resize(12);
+    for (auto& group : round) {
+      group.resize(1 + random_.below(4));
+      for (TestCall& test : group) test = randomCall(kRanks);
+    }
+  }
+  onRanks(kRanks, [&](Rank& rank) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      for (const auto& group : groups[round]) {
+        runGroup(rank, group);
+        if (::testing::Test::HasFailure()) return;
+      }
+      if (rank.rank == 0 && round == rounds / 2) settled = residentBytes();
+    }
+  });
+  constexpr std::uint64_t kNoise = std::uint64_t{64} << 20;
+  if (!kIsSanitized) {
+    EXPECT_LT(residentBytes(), settled + kNoise);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------
+
+// Ranks as processes: this program again, told by its environment what to play.
+
+constexpr const char* kScene = "ZIPCCL_TEST_SCENE";
+constexpr const char* kSceneRank = "ZIPCCL_TEST_SCENE_RANK";
+constexpr const char* kSceneId = "ZIPCCL_TEST_SCENE_ID";
+
+/// A message from rank 1 to rank 0 of which much is a dynamic part.
+struct OneMessage {
+  explicit OneMessage(const Rank& ofRank, std::uint64_t count) : rank(ofRank) {
+    TestCall test;
+    test.count = count;
+    test.contents = {Content::kRandomBits};
+    content = test.part(1, 0, count);
+    buffer = rank.rank == 1 ? content : Shard(content.size());
+    call.kind = rank.rank == 1 ? zipcclNcclSend : zipcclNcclRecv;
+    call.isGrouped = 1;
+    call.sendbuff = buffer.data();
+    call.recvbuff = buffer.data();
+    call.count = count;
+    call.datatype = static_cast<int>(Datatype::kBfloat16);
+    call.peer = 1 - rank.rank;
+    call.comm = rank.comm;
+    call.attached = rank.attached;
+    call.stream = rank.streams[0];
+  }
+  [[nodiscard]] int run() const { return engine().run(&call, 1); }
+  [[nodiscard]] bool isRight() const { return buffer == content; }
+
+  Rank rank;
+  Shard content;
+  Shard buffer;
+  zipcclNcclCall call{};
+};
+
+int playExitWithoutDestroy(const Rank& rank) {
+  const OneMessage message(rank, 20'000);
+  if (rank.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  if (message.run() != kSuccess) return 2;
+  rank.synchronize();
+  return message.isRight() && engine().asyncError(rank.attached, kSuccess) == kSuccess ? 0 : 3;
+}
+
+/// Whoever is left has all of the message, or an error, or is freed by an abort.
+int playKilledPeer(const Rank& rank) {
+  const OneMessage message(rank, 600'000);
+  if (rank.rank == 1) {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::microseconds(freshSeed() % 20'000));
+      ::kill(::getpid(), SIGKILL);
+    }).detach();
+  }
+  const int result = message.run();
+  for (int wait = 0; wait < 100 && fakeStreamIsIdle(rank.streams[0]) == 0; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const int error = engine().asyncError(rank.attached, result);
+  if (error == kSuccess && fakeStreamIsIdle(rank.streams[0]) != 0) {
+    return message.isRight() ? 0 : 4;
+  }
+  engine().abort(rank.attached);
+  ncclCommAbort(rank.comm);
+  rank.synchronize();
+  engine().detach(rank.attached);
+  return message.run() == kSuccess ? 5 : 0;
+}
+
+int playFork(const Rank& rank) {
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const OneMessage message(rank, 20'000);
+    if (message.run() != kSuccess) return 2;
+    rank.synchronize();
+    if (!message.isRight()) return 3;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      std::exit(0);
+    }
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 4;
+  }
+  engine().detach(rank.attached);
+  return ncclCommDestroy(rank.comm) == kSuccess ? 0 : 5;
+}
+
+int play(const std::string& scene) {
+  Rank rank{.rank = std::atoi(std::getenv(kSceneRank)), .count = 2};
+  ncclUniqueId id{};
+  const std::string hex = std::getenv(kSceneId);
+  for (std::size_t i = 0; i < sizeof(id); ++i) {
+    id.internal[i] = static_cast<char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  }
+  fakeSetDevice(rank.rank);
+  if (ncclCommInitRank(&rank.comm, rank.count, id, rank.rank) != kSuccess) return 10;
+  engine().attach(&api(), &rank.comm, 1, &rank.attached);
+  if (rank.attached == nullptr) return 11;
+  for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
+  if (scene == "exit") return playExitWithoutDestroy(rank);
+  if (scene == "kill") return playKilledPeer(rank);
+  return scene == "fork" ? playFork(rank) : 12;
+}
+
+class Player : public ::testing::Environment {
+  void SetUp() override {
+    if (const char* const scene = std::getenv(kScene)) std::exit(play(scene));
+  }
+};
+const auto* const kPlayer = ::testing::AddGlobalTestEnvironment(new Player);
+
+class NcclEngineProcesses : public SeededTest {
+ protected:
+  /// How the processes of both ranks ended, as waitpid() tells it; -1 for one that had not.
+  static std::array<int, 2> show(const std::string& scene) {
+    ncclUniqueId id{};
+    EXPECT_EQ(ncclGetUniqueId(&id), kSuccess);
+    std::string hex;
+    for (const char byte : id.internal) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      hex += kDigits[static_cast<unsigned char>(byte) >> 4];
+      hex += kDigits[static_cast<unsigned char>(byte) & 15U];
+    }
+    std::array<pid_t, 2> processes{};
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::string> added = {std::string(kScene) + "=" + scene,
+                                        std::string(kSceneRank) + "=" + std::to_string(rank),
+                                        std::string(kSceneId) + "=" + hex};
+      std::vector<char*> environment;
+      for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
+      for (std::string& each : added) environment.push_back(each.data());
+      environment.push_back(nullptr);
+      std::string path = "/proc/self/exe";
+      char* const arguments[] = {path.data(), nullptr};
+      EXPECT_EQ(::posix_spawn(&processes[static_cast<std::size_t>(rank)], path.c_str(), nullptr,
+                              nullptr, arguments, environment.data()),
+                0);
+    }
+    std::array<int, 2> ends{-1, -1};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(100);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      int status = 0;
+      while (::waitpid(processes[rank], &status, WNOHANG) == 0) {
+        if (std::chrono::steady_clock::now() > deadline) {
+          ::kill(processes[rank], SIGKILL);
+          ::waitpid(processes[rank], &status, 0);
+          status = -1;
+          break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      ends[rank] = status;
+    }
+    return ends;
+  }
+};
+
+TEST_F(NcclEngineProcesses, MayExitWithTheirCommunicators) {
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    EXPECT_EQ(show("exit"), (std::array<int, 2>{0, 0})) << "exit status * 256";
+  }
+}
+
+TEST_F(NcclEngineProcesses, AreFreedOfAKilledPeer) {
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    EXPECT_EQ(show("kill")[0], 0) << "exit status * 256";
+  }
+}
+
+TEST_F(NcclEngineProcesses, MayFork) {
+  EXPECT_EQ(show("fork"), (std::array<int, 2>{0, 0})) << "exit status * 256";
 }
 
 }  // namespace
