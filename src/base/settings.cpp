@@ -320,6 +320,22 @@ constexpr std::array kSpecs = {
               return concat(std::chrono::duration_cast<std::chrono::seconds>(s.timeout).count());
             },
     },
+    SettingSpec{
+        .name = "ZIPCCL_VERIFY",
+        .values = "a count of calls, at most 4294967295",
+        .defaultValue = "0",
+        .help = "Of so many calls that are compressed over NCCL one is made natively too, and all "
+                "bits are compared; 0 is never. Must be the same on all ranks.",
+        .apply =
+            [](Settings& s, std::string_view v) {
+              std::uint64_t calls = 0;
+              if (!parseUnsigned(v, calls)) return false;
+              if (calls > std::numeric_limits<std::uint32_t>::max()) return false;
+              s.verifyEvery = static_cast<std::uint32_t>(calls);
+              return true;
+            },
+        .show = [](const Settings& s) { return concat(s.verifyEvery); },
+    },
 };
 
 /// What the interposer reads by itself, since it cannot depend on this library: known here, so that

@@ -57,6 +57,7 @@ struct Settings {
   std::string pluginDirectory;
   HostCodecChoice hostCodec = HostCodecChoice::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  std::uint32_t verifyEvery = 0;
 };
 
 /// One environment variable.

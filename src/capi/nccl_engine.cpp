@@ -69,6 +69,7 @@ void* attachOne(const zipcclNcclApi& api, void* comm) noexcept {
     collectives::CommunicatorSettings settings = resolveSettings(nullptr, zipccl::settings());
     // Frames that a GPU makes have none.
     settings.agreed.checksum = false;
+    settings.agreed.verifyEvery = zipccl::settings().verifyEvery;
     return collectives::attachNccl(api, comm, settings).release();
   } catch (const std::exception& error) {
     logWarn("a communicator stays native: ", error.what());

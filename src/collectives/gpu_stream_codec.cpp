@@ -8,6 +8,7 @@
 #include <zipccl/gpu_codec.hpp>
 
 #include "base/error.hpp"
+#include "gpu/compare.hpp"
 #include "gpu/dynamic_gate.hpp"
 #include "gpu/frame_headers.hpp"
 
@@ -97,6 +98,10 @@ class GpuStreamCodec final : public StreamCodec {
                         .poolBytes = addend.poolBytes});
     }
     gpu::decodeReduce(job.spec, parts_, job.factor, job.output, job.status, gpuStream(stream));
+  }
+
+  void compare(const CompareJob& job, transport::StreamHandle stream) override {
+    gpu::compareBytes(job.expected, job.found, job.bytes, job.verdict, gpuStream(stream));
   }
 
   void exportDynamic(std::span<const DynamicPart> parts, const Gate& gate,

@@ -41,7 +41,7 @@ std::string showCollectives(const HandshakeRecord& record) {
 }
 
 std::string showStrategy(const HandshakeRecord& record) {
-  if (record.strategy > static_cast<std::uint32_t>(StrategyChoice::kStaged)) {
+  if (record.strategy > static_cast<std::uint16_t>(StrategyChoice::kStaged)) {
     return concat("number ", record.strategy);
   }
   return std::string(strategyChoiceName(static_cast<StrategyChoice>(record.strategy)));
@@ -71,6 +71,8 @@ constexpr std::array kSettingFields = {
     Field{"the minimum of bytes", [](const HandshakeRecord& r) { return concat(r.minBytes); }},
     Field{"the bound of scratch",
           [](const HandshakeRecord& r) { return describeBytes(r.maxScratchBytes); }},
+    Field{"the number of calls of which one is verified",
+          [](const HandshakeRecord& r) { return concat(r.verifyEvery); }},
 };
 
 /// `strategy is staged on ranks 0 and 1, native on rank 2`; empty when all are equal.
@@ -109,9 +111,10 @@ HandshakeRecord makeRecord(const policy::AgreedSettings& settings,
   HandshakeRecord record;
   record.libraryVersion = ZIPCCL_VERSION_CODE;
   record.formatVersion = codec::kFormatVersion;
-  record.strategy = static_cast<std::uint32_t>(settings.strategy);
+  record.strategy = static_cast<std::uint16_t>(settings.strategy);
   record.reduce = static_cast<std::uint32_t>(settings.reduce);
   record.checksum = settings.checksum ? 1 : 0;
+  record.verifyEvery = settings.verifyEvery;
   for (std::size_t i = 0; i < kAllCollectiveKinds.size(); ++i) {
     if (settings.collectives.contains(kAllCollectiveKinds[i])) record.collectives |= 1U << i;
   }

@@ -28,8 +28,9 @@ struct HandshakeRecord {
   std::uint32_t protocolVersion = kProtocolVersion;
   std::uint32_t libraryVersion = 0;  ///< ZIPCCL_VERSION_CODE: decisions may differ between releases
   std::uint32_t formatVersion = 0;
-  std::uint32_t strategy = 0;  ///< a StrategyChoice
-  std::uint32_t checksum = 0;
+  std::uint16_t strategy = 0;  ///< a StrategyChoice
+  std::uint16_t checksum = 0;
+  std::uint32_t verifyEvery = 0;
   std::uint32_t collectives = 0;  ///< bit i: the i-th of kAllCollectiveKinds may be compressed
   std::uint32_t hasProfile = 0;
   std::uint64_t minBytes = 0;

@@ -4,6 +4,7 @@
 
 #include "collectives/host_stream_codec.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -61,6 +62,15 @@ void reduceNow(const ReduceJob& job, const std::vector<AddendFrame>& frames) {
   note(job.status, codec::decodeReduce(job.spec.datatype, job.spec.elementCount, addends,
                                        job.factor, {static_cast<std::byte*>(job.output), bytes})
                        .status);
+}
+
+void compareNow(const CompareJob& job) {
+  const auto* const expected = static_cast<const std::byte*>(job.expected);
+  const auto* const end = expected + job.bytes;
+  const auto* const wrong =
+      std::mismatch(expected, end, static_cast<const std::byte*>(job.found)).first;
+  if (wrong == end) return;
+  storeRelease(*job.verdict, verdictOf(static_cast<std::uint64_t>(wrong - expected)));
 }
 
 using PartList = std::vector<DynamicPart>;
@@ -147,6 +157,10 @@ class HostStreamCodec final : public StreamCodec {
         stream, [job, addends = std::vector<AddendFrame>(job.addends.begin(), job.addends.end())] {
           reduceNow(job, addends);
         });
+  }
+
+  void compare(const CompareJob& job, transport::StreamHandle stream) override {
+    device_.enqueue(stream, [job] { compareNow(job); });
   }
 
   void exportDynamic(std::span<const DynamicPart> parts, const Gate& gate,

@@ -75,7 +75,10 @@ class PhaseBuilder {
       work.firstElement.push_back(part * call.count);
     }
     const bool hasInput = !isBroadcast || call.peer == communicator_.rank();
-    return gatherPhase(std::move(work), hasInput ? bytesOfCall(call) : 0);
+    Phase phase;
+    addNativeForm(phase, collective, call, parts * bytesOfCall(call));
+    addGather(phase, std::move(work), hasInput ? bytesOfCall(call) : 0);
+    return phase;
   }
 
   [[nodiscard]] Phase reduceScatter(const zipcclNcclCall& call) const {
@@ -127,7 +130,9 @@ class PhaseBuilder {
       work.receive = bytesAt(call.recvbuff, own * elementBytes(datatype));
       both->outcome = builder.newOutcome();
       both->outcome->inputBytes = bytesOfCall(call);
-      return builder.reducePhase(call, std::move(work), reduction, both->outcome);
+      Phase phase = builder.reducePhase(call, std::move(work), reduction, both->outcome);
+      phase.isContinued = true;
+      return phase;
     };
     const auto gather = [builder, both, &call]() -> Phase {
       if (!both->isStaged) return {};
@@ -254,15 +259,27 @@ class PhaseBuilder {
         communicator_.planReduction(collective, datatype, elementCount, reduction, begun.entry);
   }
 
-  [[nodiscard]] Phase gatherPhase(GatherWork work, std::uint64_t inputBytes) const {
+  /// Of a compressed call that is to be verified: its native form, beside the first chunk.
+  void addNativeForm(Phase& phase, CollectiveKind collective, const zipcclNcclCall& call,
+                     std::uint64_t resultBytes) const {
+    NcclVerifier* const verifier = communicator_.verifier.get();
+    if (verifier == nullptr || !verifier->takesCollective()) return;
+    zipcclNcclCall native = call;
+    native.recvbuff = verifier->expect({.collective = collective,
+                                        .datatype = datatypeOfCall(call),
+                                        .elementCount = call.count,
+                                        .maker = std::nullopt},
+                                       call.recvbuff, resultBytes);
+    phase.lanes.push_back(makeNativeLane(api_, native));
+  }
+
+  void addGather(Phase& phase, GatherWork work, std::uint64_t inputBytes) const {
     const SharedOutcome outcome = newOutcome();
     outcome->decision = work.plan.decision;
     outcome->inputBytes = inputBytes;
     outcome->stagedInputBytes = inputBytes;
-    Phase phase;
     phase.addStream(work.stream);
     phase.lanes.push_back(makeGatherLane(communicator_, std::move(work), outcome));
-    return phase;
   }
 
   [[nodiscard]] Phase reducePhase(const zipcclNcclCall& call, ReduceWork work,
@@ -274,6 +291,10 @@ class PhaseBuilder {
     outcome->decision = work.plan.decision;
     Phase phase;
     phase.addStream(work.stream);
+    // What is added up in another order than NCCL's has other bits.
+    if (work.plan.facts.keepsRounding) {
+      addNativeForm(phase, work.collective, call, bytesOfCall(call));
+    }
     phase.lanes.push_back(makeReduceLane(communicator_, std::move(work), outcome));
     return phase;
   }

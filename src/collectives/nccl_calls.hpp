@@ -24,6 +24,7 @@ struct Phase {
   std::vector<transport::StreamHandle> streams;  ///< the caller's, each once
   /// Copies this rank's own elements, on the codec's stream, while frames travel; may be empty.
   std::function<void()> copyOwn;
+  bool isContinued = false;  ///< by the next one: the call has no result yet
 
   void addStream(transport::StreamHandle stream);
 };

@@ -94,6 +94,10 @@ NcclCommunicator::NcclCommunicator(const zipcclNcclApi& api, void* comm,
       encoded(*device),
       decoded(*device),
       scratch(*device, wanted.agreed.maxScratchBytes),
+      verifier(wanted.agreed.verifyEvery != 0
+                   ? std::make_unique<NcclVerifier>(*device, rank(), rankCount(),
+                                                    wanted.agreed.verifyEvery)
+                   : nullptr),
       peers(static_cast<std::size_t>(rankCount()), PeerHistories(kLag)),
       statuses_(*device, statusCount(rankCount()) * sizeof(std::uint32_t)),
       statusUses_(statusCount(rankCount())) {}
@@ -118,6 +122,8 @@ void NcclCommunicator::destroy(std::unique_ptr<NcclCommunicator> communicator) n
     // Its gates need the courier until they have passed.
     device->record(communicator->decoded.get(), communicator->codecStream.get());
     communicator->await(communicator->decoded.get());
+    // Nobody may have asked since the last comparison.
+    if (communicator->verifier) static_cast<void>(communicator->asyncError());
     communicator.reset();
   } catch (const Error&) {
     // It failed now, or the device is gone, at the end of the program, and what it held is too.
@@ -301,6 +307,7 @@ std::optional<Error> NcclCommunicator::asyncError() noexcept {
     for (std::size_t word = 0; !failure_ && word < statusUses_.size(); ++word) {
       checkStatusLocked(word);
     }
+    if (!failure_ && verifier) verifier->check();
   } catch (const Error& error) {
     failure_ = error;
   }

@@ -26,6 +26,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/dynamic_courier.hpp"
 #include "collectives/frame_check.hpp"
+#include "collectives/nccl_verifier.hpp"
 #include "collectives/pair_history.hpp"
 #include "collectives/reduction.hpp"
 #include "collectives/stream_codec.hpp"
@@ -160,6 +161,10 @@ class NcclCommunicator {
   /// Of a round and the `place`-th of the caller's streams in it; made when first asked for.
   [[nodiscard]] const transport::OwnedEvent& movedEvent(std::uint64_t round, std::size_t place);
   RoundScratch scratch;
+  const std::unique_ptr<NcclVerifier> verifier;  ///< where the settings ask for one
+  [[nodiscard]] bool hasRetiredMemory() const noexcept {
+    return scratch.hasRetired() || (verifier && verifier->hasRetired());
+  }
 
   /// Makes compressed calls possible: dynamic parts go by `channel`.
   void startCourier(std::unique_ptr<transport::SideChannel> channel);

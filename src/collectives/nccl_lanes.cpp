@@ -97,7 +97,7 @@ class NativeItem final : public RoundItem {
 
  private:
   const zipcclNcclApi& api_;
-  const zipcclNcclCall& call_;
+  zipcclNcclCall call_;
 };
 
 class NativeLane final : public Lane {
@@ -112,7 +112,7 @@ class NativeLane final : public Lane {
   }
 
   const zipcclNcclApi& api_;
-  const zipcclNcclCall& call_;
+  zipcclNcclCall call_;
   bool isStarted_ = false;
 };
 
@@ -216,6 +216,11 @@ class PairLane final : public Lane {
       ++message_;
       return std::make_unique<NativeMessage>(peer_, isOut_, message);
     }
+    if (nativeForm_) {
+      // Its first chunk joins the round, and nothing is decoded before all of that has arrived.
+      return std::make_unique<NativeMessage>(peer_, isOut_,
+                                             *std::exchange(nativeForm_, std::nullopt));
+    }
     RoundFrame frame;
     frame.chunk = chunkFrame(*message.datatype, plan_.facts, plan_.decision, message.elementCount,
                              nextChunk_);
@@ -252,6 +257,20 @@ class PairLane final : public Lane {
         [&history = history(), number = number_](const policy::ExtraSpace& seen) {
           history.endStaged(number, seen);
         });
+    verify(message);
+  }
+
+  void verify(const PairMessage& message) {
+    NcclVerifier* const verifier = communicator_.verifier.get();
+    if (verifier == nullptr || !verifier->takesMessage(peer_, isOut_)) return;
+    nativeForm_ = message;
+    if (isOut_) return;
+    nativeForm_->target =
+        verifier->expect({.collective = collective_,
+                          .datatype = *message.datatype,
+                          .elementCount = message.elementCount,
+                          .maker = peer_},
+                         message.target, message.elementCount * message.elementBytes);
   }
 
   [[nodiscard]] PairHistory& history() const {
@@ -272,6 +291,7 @@ class PairLane final : public Lane {
   std::uint64_t number_ = 0;
   std::uint64_t nextChunk_ = 0;
   std::shared_ptr<MessageObserver> observer_;
+  std::optional<PairMessage> nativeForm_;  ///< of a message that is verified, before its chunks
 };
 
 // -------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class CommunicatorRun {
                   std::span<const zipcclNcclCall* const> calls)
       : communicator_(communicator), makers_(makePhases(api, communicator, calls)) {
     for (const zipcclNcclCall* call : calls) streams_.push_back(call->stream);
-    if (communicator_ != nullptr && communicator_->scratch.hasRetired()) freeRetired();
+    if (communicator_ != nullptr && communicator_->hasRetiredMemory()) freeRetired();
   }
 
   [[nodiscard]] NcclCommunicator* communicator() const noexcept { return communicator_; }
@@ -230,6 +230,7 @@ class CommunicatorRun {
     c.device->record(c.decoded.get(), c.codecStream.get());
     c.await(c.decoded.get());
     c.scratch.freeRetired();
+    if (c.verifier) c.verifier->freeRetired();
   }
 
   void endPhase() {
@@ -237,6 +238,7 @@ class CommunicatorRun {
     if (wasStaged_) {
       NcclCommunicator& c = *communicator_;
       c.scratch.releaseAll();
+      if (c.verifier && !phase_->isContinued) c.verifier->compare(*c.codec, c.codecStream.get());
       c.device->record(c.decoded.get(), c.codecStream.get());
       for (const StreamHandle stream : phase_->streams) c.device->wait(stream, c.decoded.get());
     }

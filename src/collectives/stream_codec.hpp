@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/verdict.hpp"
 #include "codec/dynamic_window.hpp"
 #include "collectives/frame_codec.hpp"
 #include "collectives/frame_note.hpp"
@@ -53,9 +54,18 @@ struct ReduceJob {
   std::uint32_t* status = nullptr;
 };
 
-/// All frames, sources and outputs are device memory; statuses and headers memory that host and
-/// device share. Work is queued on the stream in the order of the calls. Spans of jobs are not
-/// needed once a call returns.
+/// Two results that should be equal. `verdict`, 0 before, gets verdictOf() of the first byte that
+/// differs.
+struct CompareJob {
+  const void* expected = nullptr;
+  const void* found = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t* verdict = nullptr;
+};
+
+/// All frames, sources and outputs are device memory; statuses, verdicts and headers memory that
+/// host and device share. Work is queued on the stream in the order of the calls. Spans of jobs are
+/// not needed once a call returns.
 class StreamCodec {
  public:
   StreamCodec() = default;
@@ -67,6 +77,7 @@ class StreamCodec {
   virtual void encode(std::span<const EncodeJob> jobs, transport::StreamHandle stream) = 0;
   virtual void decode(std::span<const DecodeJob> jobs, transport::StreamHandle stream) = 0;
   virtual void decodeReduce(const ReduceJob& job, transport::StreamHandle stream) = 0;
+  virtual void compare(const CompareJob& job, transport::StreamHandle stream) = 0;
 
   /// Writes the headers of `parts`, at most codec::kMostGateFrames, to the gate's slot, then its
   /// number; then, of each frame in their order that has a dynamic part and a place for it

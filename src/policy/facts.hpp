@@ -58,6 +58,8 @@ struct AgreedSettings {
   bool checksum = false;
   std::uint64_t minBytes = 0;  ///< fewer bytes a rank go native
   std::uint64_t maxScratchBytes = 0;
+  std::uint32_t verifyEvery =
+      0;  ///< of so many compressed calls over NCCL one is verified; 0: none
 
   /// For a part of a call that was decided on as a whole.
   [[nodiscard]] AgreedSettings forPartOfCall(StrategyChoice decided) const noexcept {

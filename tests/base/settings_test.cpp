@@ -82,6 +82,7 @@ TEST(Settings, WhatIsShownReadsBack) {
       {"ZIPCCL_PLUGIN_DIR", "/opt/plugins"},
       {"ZIPCCL_HOST_CODEC", "avx2"},
       {"ZIPCCL_TIMEOUT", "5"},
+      {"ZIPCCL_VERIFY", "100"},
   };
   const ParsedSettings parsed = parseSettings(variables);
   EXPECT_TRUE(parsed.problems.empty());
@@ -153,6 +154,10 @@ TEST(Settings, NumbersAreStrict) {
   }
   expectRefused("ZIPCCL_MAX_SCRATCH", "0");
   expectRefused("ZIPCCL_TIMEOUT", "31536001");
+  EXPECT_EQ(accepted("ZIPCCL_VERIFY", "4294967295").verifyEvery, 4294967295U);
+  expectRefused("ZIPCCL_VERIFY", "4294967296");
+  expectRefused("ZIPCCL_VERIFY", "-1");
+  expectRefused("ZIPCCL_VERIFY", "all");
   for (const char* const wrong : {"yes", "true", "2", "01", "on"}) {
     expectRefused("ZIPCCL_DISABLE", wrong);
   }
@@ -186,7 +191,7 @@ TEST(Settings, UnknownNamesAreReportedWithWhatWasMeant) {
 
 /// A setting that nothing reads is worse than none: who sets it believes in it.
 TEST(Settings, WhatDoesNothingYetIsUnknown) {
-  for (const char* const name : {"ZIPCCL_TUNE_FILE", "ZIPCCL_VERIFY", "ZIPCCL_STATS"}) {
+  for (const char* const name : {"ZIPCCL_TUNE_FILE", "ZIPCCL_STATS"}) {
     EXPECT_EQ(parseSettings({{name, "1"}}).problems.size(), 1u) << name;
   }
 }

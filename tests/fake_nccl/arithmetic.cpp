@@ -62,6 +62,14 @@ void store(void* to, std::size_t at, V value) {
   std::memcpy(static_cast<std::byte*>(to) + at * sizeof(T), &element, sizeof(T));
 }
 
+/// The one NaN that additions of a GPU give.
+template <class T>
+void storeNan(void* to, std::size_t at) {
+  std::byte* const element = static_cast<std::byte*>(to) + at * sizeof(T);
+  std::memset(element, 0xFF, sizeof(T));
+  element[sizeof(T) - 1] = std::byte{0x7F};
+}
+
 template <class T, class V>
 V rounded(V value) {
   if constexpr (kIsSmall<T>) {
@@ -110,6 +118,12 @@ void reduceAs(std::span<const void* const> parts, std::size_t first, std::size_t
     if constexpr (std::is_integral_v<V>) {
       if (operation.kind == kNcclAvg && !operation.isPremultiplied) {
         sum = static_cast<V>(sum / static_cast<V>(parts.size()));
+      }
+    }
+    if constexpr (std::is_floating_point_v<V>) {
+      if (std::isnan(sum) && parts.size() > 1) {
+        storeNan<T>(out, at);
+        continue;
       }
     }
     store<T>(out, at, sum);
