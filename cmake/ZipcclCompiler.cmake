@@ -20,8 +20,9 @@ add_library(zipccl_build_options INTERFACE)
 target_compile_options(
   zipccl_build_options
   INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
-            # As g++ understands -Wconversion.
-            $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion>
+            # As g++ understands -Wconversion and -Wshadow.
+            $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion;-Wno-shadow>
+            $<$<COMPILE_LANG_AND_ID:C,Clang>:-Wno-sign-conversion>
             # nvcc's own output breaks -Wpedantic, and -Wconversion flags the CUDA headers' inline code.
             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 
@@ -52,14 +53,18 @@ if(ZIPCCL_SANITIZE)
   endif()
   target_compile_options(zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizeFlags}>")
   target_link_options(zipccl_build_options INTERFACE -fsanitize=${ZIPCCL_SANITIZE})
-  # One runtime for the program and what it loads, as with g++. libFuzzer brings its own way.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT ZIPCCL_SANITIZE MATCHES "fuzzer")
+  # One runtime for the program and what it loads, as with g++. A program with libFuzzer loads nothing, and its
+  # runtime has to come before libFuzzer's libraries.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     execute_process(
       COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libclang_rt.asan-x86_64.so
       OUTPUT_VARIABLE sanitizerRuntime
       OUTPUT_STRIP_TRAILING_WHITESPACE)
     cmake_path(GET sanitizerRuntime PARENT_PATH runtimeFolder)
-    target_link_options(zipccl_build_options INTERFACE -shared-libsan "LINKER:-rpath,${runtimeFolder}")
+    target_link_options(
+      zipccl_build_options
+      INTERFACE
+        "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:ZIPCCL_FUZZER>>>:-shared-libsan;LINKER:-rpath,${runtimeFolder}>")
   endif()
 endif()
 
@@ -69,6 +74,9 @@ endif()
 set(ZIPCCL_TEST_COMPILE_OPTIONS "")
 if(ZIPCCL_SANITIZE)
   list(APPEND ZIPCCL_TEST_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:C,CXX>:-O0>")
+endif()
+if(ZIPCCL_SANITIZE MATCHES "fuzzer")
+  list(APPEND ZIPCCL_TEST_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=fuzzer-no-link>")
 endif()
 if(ZIPCCL_SANITIZE MATCHES "undefined")
   list(APPEND ZIPCCL_TEST_COMPILE_OPTIONS

@@ -22,6 +22,9 @@ function(zipccl_add_mpi_test)
 
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE zipccl_build_options zipccl_mpi_test_main ${arg_LIBS})
+  if(NOT ZIPCCL_HAS_MPI)
+    set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   zipccl_add_mpirun_test(
     NAME ${arg_NAME}
     RANKS ${arg_RANKS}

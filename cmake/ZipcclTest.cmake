@@ -26,6 +26,9 @@ add_custom_target(zipccl_threads_tests)
 #
 # Adds a GoogleTest program and one ctest test for each of its cases, so that ctest counts what was skipped.
 # Every test carries the labels, of which docs/architecture.md has the list.
+#
+# The sources may be compiled as one, so names in their unnamed namespaces must differ; a source whose names do not has
+# the property SKIP_UNITY_BUILD_INCLUSION.
 function(zipccl_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS;ARGUMENTS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES OR NOT arg_LABELS)

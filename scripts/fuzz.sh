@@ -21,7 +21,7 @@ fi
 require $packagesToTest clang-14=clang-14 libclang-rt-14-dev=-
 
 tree=build/fuzz
-step "Configuring $tree" cmake --preset fuzz
+step "Configuring $tree" cmake --preset fuzz -D ZIPCCL_TOOLS=ON
 if [ "$1" = all ]; then
   targets=$(ls $tree/fuzz_targets)
 else

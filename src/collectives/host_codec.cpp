@@ -15,7 +15,7 @@
 namespace zipccl::collectives {
 namespace {
 
-constexpr std::align_val_t kAlignment{128};
+constexpr std::align_val_t kBufferAlignment{128};
 
 class HostCodec final : public FrameCodec {
  public:
@@ -24,14 +24,14 @@ class HostCodec final : public FrameCodec {
   }
 
   [[nodiscard]] std::byte* allocate(std::uint64_t bytes) override {
-    void* memory = ::operator new(bytes, kAlignment, std::nothrow);
+    void* memory = ::operator new(bytes, kBufferAlignment, std::nothrow);
     expects(memory != nullptr, ErrorCode::kSystemError, "no memory for ", bytes,
             " bytes of scratch");
     return static_cast<std::byte*>(memory);
   }
 
   void release(std::byte* memory, std::uint64_t) noexcept override {
-    ::operator delete(memory, kAlignment);
+    ::operator delete(memory, kBufferAlignment);
   }
 
   void encode(const codec::FrameSpec& spec, const void* source, std::span<std::byte> frame,

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{500};
 
 /// After about as much of one connection the others get their turn.
-constexpr std::uint64_t kTurnBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kSendTurnBytes = std::uint64_t{4} << 20;
 
 std::string textOf(int error) { return std::generic_category().message(error); }
 
@@ -210,7 +210,7 @@ Transfer SideSender::sendFront() {
 
 bool SideSender::sendQueued() {
   std::uint64_t turnBytes = 0;
-  while (canSend() && turnBytes < kTurnBytes) {
+  while (canSend() && turnBytes < kSendTurnBytes) {
     const Transfer transfer = sendFront();
     if (transfer.state == Transfer::State::kBroken) end(transfer);
     isBlocked_ = transfer.state == Transfer::State::kBlocked;

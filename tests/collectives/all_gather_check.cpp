@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "support/guarded_buffer.hpp"
@@ -20,10 +19,6 @@ using zipccl::testing::GuardedBuffer;
 /// Where two byte strings of one length differ first, or their length.
 std::size_t firstDifference(std::span<const std::byte> a, std::span<const std::byte> b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
-}
-
-void put(std::span<std::byte> to, const Shard& shard) {
-  if (!shard.empty()) std::memcpy(to.data(), shard.data(), shard.size());
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "collectives/all_reduce.hpp"
@@ -23,10 +22,6 @@ using zipccl::testing::GuardedBuffer;
 std::uint64_t inputElements(const ReduceCase& test, int rankCount) {
   return test.isAllReduce ? test.elementCount
                           : test.elementCount * static_cast<std::uint64_t>(rankCount);
-}
-
-void put(std::span<std::byte> to, const Shard& from) {
-  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
 void makeCall(Communicator& communicator, const ReduceCase& test, const std::byte* send,

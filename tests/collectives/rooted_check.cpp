@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "collectives/broadcast.hpp"
@@ -32,10 +31,6 @@ Shard allParts(const RootedCase& test, int rankCount) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
-}
-
-void put(std::span<std::byte> to, std::span<const std::byte> from) {
-  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
 /// The call with its buffers; either may be null where it does not count.

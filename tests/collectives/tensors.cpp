@@ -105,4 +105,8 @@ Shard makeShard(std::uint64_t seed, int rank, Datatype datatype, std::uint64_t e
   return shard;
 }
 
+void put(std::span<std::byte> to, std::span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
 }  // namespace zipccl::collectives::testing

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -37,5 +38,8 @@ using Shard = std::vector<std::byte>;
 /// `elementCount` elements; the same arguments give the same bytes.
 [[nodiscard]] Shard makeShard(std::uint64_t seed, int rank, Datatype datatype,
                               std::uint64_t elementCount, Content content);
+
+/// Copies `from` to the start of `to`.
+void put(std::span<std::byte> to, std::span<const std::byte> from);
 
 }  // namespace zipccl::collectives::testing

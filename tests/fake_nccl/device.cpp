@@ -212,6 +212,12 @@ std::map<void*, int>& injectedErrors() {
   static auto& errors = *new std::map<void*, int>();
   return errors;
 }
+
+std::shared_ptr<Point> lastPoint(fakeEvent_t event) {
+  const std::lock_guard lock(event->mutex);
+  return event->last;
+}
+
 }  // namespace
 
 extern "C" {
@@ -239,15 +245,6 @@ void fakeStreamEnqueue(fakeStream_t stream, void (*work)(void*), void* argument)
   zipccl::testing::enqueueWork(stream,
                                [=]() -> Work { return [work, argument] { work(argument); }; });
 }
-
-namespace {
-
-std::shared_ptr<Point> lastPoint(fakeEvent_t event) {
-  const std::lock_guard lock(event->mutex);
-  return event->last;
-}
-
-}  // namespace
 
 fakeEvent_t fakeEventCreate() { return new fakeEvent(); }
 

@@ -15,7 +15,6 @@ namespace zipccl::tools::inspect {
 namespace {
 
 // docs/format.md sections 1 to 5.
-constexpr std::size_t kTileElements = 1024;
 constexpr std::size_t kDescriptorsAt = 128;
 enum class TileKind : std::uint32_t { kSeven = 0, kSixZero = 1, kEmpty = 2, kRaw = 3 };
 

@@ -13,6 +13,9 @@
 
 namespace zipccl::tools::inspect {
 
+/// docs/format.md section 1.
+inline constexpr std::size_t kTileElements = 1024;
+
 /// How an element of a datatype is made up: a sign, then these.
 struct ElementFormat {
   unsigned elementBits;

@@ -13,7 +13,6 @@ namespace zipccl::tools::inspect {
 namespace {
 
 // docs/format.md section 1.
-constexpr std::uint64_t kTileElements = 1024;
 constexpr std::uint64_t kLowPlaneBytes = 2048;
 
 double quotient(std::uint64_t over, std::uint64_t under) noexcept {
