@@ -5,6 +5,7 @@
 
 #include <zipccl/nccl_engine.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <new>
@@ -26,15 +27,9 @@ namespace {
 
 using collectives::NcclCommunicator;
 
-/// The functions of the process's NCCL, copied at the first attach(): there is one image.
-struct Image {
-  zipcclNcclApi api;
-
-  [[nodiscard]] static std::unique_ptr<Image>& instance() {
-    static std::unique_ptr<Image>* const image = new std::unique_ptr<Image>;
-    return *image;
-  }
-};
+/// The functions of the process's NCCL, copied at the first attach(), by whichever thread makes it,
+/// and never freed: there is one image.
+std::atomic<const zipcclNcclApi*> keptApi = nullptr;
 
 NcclCommunicator* communicatorOf(void* attached) {
   return static_cast<NcclCommunicator*>(attached);
@@ -59,9 +54,11 @@ int guarded(const Body& body) noexcept {
 const zipcclNcclApi& keepApi(const zipcclNcclApi& api) {
   expects(api.size == sizeof(zipcclNcclApi), "api.size is ", api.size, ", not ",
           sizeof(zipcclNcclApi));
-  std::unique_ptr<Image>& image = Image::instance();
-  if (!image) image = std::make_unique<Image>(Image{api});
-  return image->api;
+  const zipcclNcclApi* kept = keptApi.load(std::memory_order_acquire);
+  if (kept != nullptr) return *kept;
+  auto made = std::make_unique<const zipcclNcclApi>(api);
+  if (!keptApi.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *kept;
+  return *made.release();
 }
 
 void* attachOne(const zipcclNcclApi& api, void* comm) noexcept {
@@ -136,15 +133,15 @@ int check(const zipcclNcclCall* call) noexcept {
 
 int run(const zipcclNcclCall* calls, size_t count) noexcept {
   return guarded([&]() -> int {
-    const std::unique_ptr<Image>& image = Image::instance();
-    expects(image != nullptr, ErrorCode::kInvalidUsage, "no communicator was ever attached");
+    const zipcclNcclApi* const api = keptApi.load(std::memory_order_acquire);
+    expects(api != nullptr, ErrorCode::kInvalidUsage, "no communicator was ever attached");
     std::vector<collectives::RoundCall> rounds(count);
     for (std::size_t i = 0; i < count; ++i) {
       NcclCommunicator* const communicator = communicatorOf(calls[i].attached);
       if (communicator != nullptr) communicator->throwIfFailed();
       rounds[i] = {&calls[i], communicator};
     }
-    return collectives::runRounds(image->api, rounds);
+    return collectives::runRounds(*api, rounds);
   });
 }
 
