@@ -58,11 +58,11 @@ class Exchange {
     return piece;
   }
 
-  void add(const Piece& piece, Statistics statistics) {
+  void add(const Piece& piece, const Statistics& statistics) {
     const std::lock_guard lock(mutex_);
-    waiting_.emplace(piece.number, Found{piece, std::move(statistics)});
+    waiting_.emplace(piece.number, Found{piece, statistics});
     while (!waiting_.empty() && waiting_.begin()->first == nextAdded_) {
-      const Found found = std::move(waiting_.extract(waiting_.begin()).mapped());
+      const Found found = waiting_.extract(waiting_.begin()).mapped();
       ++nextAdded_;
       ofTensor_.add(found.statistics);
       doneBytes_ += found.piece.bytes.size();

@@ -169,6 +169,7 @@ std::vector<DtypeTotal> totalsOf(const std::vector<TensorSummary>& tensors) {
     total.sizes.add(tensor.sizes);
   }
   std::vector<DtypeTotal> totals;
+  totals.reserve(byDtype.size());
   for (auto& [dtype, total] : byDtype) totals.push_back(std::move(total));
   std::stable_sort(totals.begin(), totals.end(),
                    [](const DtypeTotal& a, const DtypeTotal& b) { return a.bytes > b.bytes; });
