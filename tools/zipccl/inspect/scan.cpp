@@ -60,13 +60,12 @@ class Exchange {
 
   void add(const Piece& piece, const Statistics& statistics) {
     const std::lock_guard lock(mutex_);
-    waiting_.emplace(piece.number, Found{piece, statistics});
-    while (!waiting_.empty() && waiting_.begin()->first == nextAdded_) {
-      const Found found = waiting_.extract(waiting_.begin()).mapped();
-      ++nextAdded_;
-      ofTensor_.add(found.statistics);
-      doneBytes_ += found.piece.bytes.size();
-      if (found.piece.isLast) done_(found.piece.tensor, std::exchange(ofTensor_, {}));
+    if (error_) return;
+    try {
+      addLocked(piece, statistics);
+    } catch (...) {
+      // Before another thread, which may wait for the lock, has anything handled.
+      error_ = std::current_exception();
     }
     changed_.notify_all();
   }
@@ -100,6 +99,17 @@ class Exchange {
     Piece piece;
     Statistics statistics;
   };
+
+  void addLocked(const Piece& piece, const Statistics& statistics) {
+    waiting_.emplace(piece.number, Found{piece, statistics});
+    while (!waiting_.empty() && waiting_.begin()->first == nextAdded_) {
+      const Found found = waiting_.extract(waiting_.begin()).mapped();
+      ++nextAdded_;
+      ofTensor_.add(found.statistics);
+      doneBytes_ += found.piece.bytes.size();
+      if (found.piece.isLast) done_(found.piece.tensor, std::exchange(ofTensor_, {}));
+    }
+  }
 
   std::span<const InputTensor> tensors_;
   const ScanPlan& plan_;
