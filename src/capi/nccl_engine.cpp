@@ -167,18 +167,11 @@ const char* lastError(void* attached) noexcept {
   }
 }
 
-void redOpCreated(void* attached, int op, const void* scalar, int datatype,
-                  int residence) noexcept {
-  if (attached == nullptr) return;
-  static_cast<void>(guarded([&] {
-    communicatorOf(attached)->addRedOp(op, scalar, datatype, residence == 1);
-    return 0;
-  }));
-}
+// Operations that programs make have a scalar of each rank's own: calls with them go as they are.
+void redOpCreated(void* /*attached*/, int /*op*/, const void* /*scalar*/, int /*datatype*/,
+                  int /*residence*/) noexcept {}
 
-void redOpDestroyed(void* attached, int op) noexcept {
-  if (attached != nullptr) communicatorOf(attached)->removeRedOp(op);
-}
+void redOpDestroyed(void* /*attached*/, int /*op*/) noexcept {}
 
 void windowRegistered(void* attached, void* buffer, size_t bytes, void* window) noexcept {
   if (attached == nullptr) return;

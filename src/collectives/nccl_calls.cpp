@@ -84,7 +84,7 @@ class PhaseBuilder {
   [[nodiscard]] Phase reduceScatter(const zipcclNcclCall& call) const {
     ReduceWork work;
     const Datatype datatype = datatypeOfCall(call);
-    const Reduction reduction = *communicator_.reductionOf(call.op, datatype);
+    const Reduction reduction = *NcclCommunicator::reductionOf(call.op);
     planReduction(work, CollectiveKind::kReduceScatter, datatype, call.count, reduction);
     if (work.plan.decision.strategy == policy::Strategy::kNative) {
       work.history->endNative(work.number);
@@ -111,7 +111,7 @@ class PhaseBuilder {
     const PhaseBuilder builder = *this;
     const auto reduce = [builder, both, &call]() -> Phase {
       const Datatype datatype = datatypeOfCall(call);
-      const Reduction reduction = *builder.communicator_.reductionOf(call.op, datatype);
+      const Reduction reduction = *NcclCommunicator::reductionOf(call.op);
       const std::uint64_t shard = allReducePart(call.count, builder.communicator_.rankCount());
       ReduceWork work;
       builder.planReduction(work, CollectiveKind::kAllReduce, datatype, shard, reduction);

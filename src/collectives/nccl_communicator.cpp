@@ -26,7 +26,6 @@ namespace {
 
 constexpr int kSum = 0;
 constexpr int kAvg = 4;
-constexpr int kFirstOpaqueOp = 5;
 
 std::size_t statusCount(int rankCount) {
   return std::max<std::size_t>(2048, 16 * static_cast<std::size_t>(rankCount));
@@ -146,7 +145,7 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
       break;
     case zipcclNcclReduceScatter:
     case zipcclNcclAllReduce:
-      reduction = reductionOf(call.op, datatype);
+      reduction = reductionOf(call.op);
       if (!reduction) return false;
       break;
     case zipcclNcclReduce:
@@ -249,29 +248,11 @@ std::uint64_t allReducePart(std::uint64_t elementCount, int rankCount) noexcept 
   return codec::alignUp((elementCount + ranks - 1) / ranks, codec::kTileElements);
 }
 
-std::optional<Reduction> NcclCommunicator::reductionOf(int op, Datatype datatype) const {
+std::optional<Reduction> NcclCommunicator::reductionOf(int op) noexcept {
   if (op == kSum) return Reduction{.op = ReduceOp::kSum};
   if (op == kAvg) return Reduction{.op = ReduceOp::kAvg};
-  if (op < kFirstOpaqueOp) return std::nullopt;
-  const std::lock_guard lock(mutex_);
-  const auto made = preMulSums_.find(op);
-  if (made == preMulSums_.end() || made->second.datatype != datatype) return std::nullopt;
-  return made->second.reduction;
-}
-
-void NcclCommunicator::addRedOp(int op, const void* scalar, int datatype, bool isHostScalar) {
-  // A scalar on the device has the value that it has when the call runs, which no host knows.
-  if (!isHostScalar || scalar == nullptr) return;
-  if (datatype < 0 || datatype > static_cast<int>(Datatype::kBfloat16)) return;
-  PreMulSum made{static_cast<Datatype>(datatype), {.op = ReduceOp::kPreMulSum}};
-  std::memcpy(made.reduction.scalar.data(), scalar, elementBytes(made.datatype));
-  const std::lock_guard lock(mutex_);
-  preMulSums_.insert_or_assign(op, made);
-}
-
-void NcclCommunicator::removeRedOp(int op) {
-  const std::lock_guard lock(mutex_);
-  preMulSums_.erase(op);
+  // Of operations that programs make, each rank has a scalar of its own, which others do not know.
+  return std::nullopt;
 }
 
 void NcclCommunicator::addWindow(void* window, void* buffer, std::uint64_t bytes) {
@@ -409,7 +390,14 @@ void NcclCommunicator::decide(Engine::Plan& plan, CollectiveKind collective, Dat
   facts.compressionAgreed = compressionAgreed;
   facts.isProfileGiven = isProfileGiven;
   facts.overlap = overlap;
+  // Messages of a group do not wait for each other with NCCL, and its peers may rely on that. So a
+  // message takes one round, whatever else its group holds.
+  const bool isMessage = collective == CollectiveKind::kSendRecv;
+  if (isMessage) facts.overlap.chunks = 1;
   plan.decide(collective, datatype, elementCount, profile, rank());
+  if (isMessage && plan.decision.chunkCount > 1) {
+    plan.decision = {.reason = policy::Reason::kScratchTooSmall};
+  }
 }
 
 const transport::OwnedEvent& NcclCommunicator::movedEvent(std::uint64_t round, std::size_t place) {

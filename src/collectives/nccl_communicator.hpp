@@ -98,11 +98,9 @@ class NcclCommunicator {
   /// Whether the call may be compressed. Within 100 ns where a call like it was asked for before.
   [[nodiscard]] bool wants(const zipcclNcclCall& call) const;
 
-  /// The reduction that `op` is of that datatype, if frames can be reduced by it.
-  [[nodiscard]] std::optional<Reduction> reductionOf(int op, Datatype datatype) const;
+  /// The reduction that `op` is, if frames can be reduced by it.
+  [[nodiscard]] static std::optional<Reduction> reductionOf(int op) noexcept;
 
-  void addRedOp(int op, const void* scalar, int datatype, bool isHostScalar);
-  void removeRedOp(int op);
   void addWindow(void* window, void* buffer, std::uint64_t bytes);
   void removeWindow(void* window);
   [[nodiscard]] bool isInWindow(const void* buffer) const;
@@ -188,10 +186,6 @@ class NcclCommunicator {
     const std::byte* buffer;
     std::uint64_t bytes;
   };
-  struct PreMulSum {
-    Datatype datatype;
-    Reduction reduction;
-  };
   struct StatusUse {
     FramePlace place;
     int peer = 0;
@@ -228,7 +222,6 @@ class NcclCommunicator {
   mutable std::mutex mutex_;  ///< guards what follows
   std::vector<StatusUse> statusUses_;
   std::map<void*, Window> windows_;
-  std::map<int, PreMulSum> preMulSums_;
   std::optional<Error> failure_;
   CommunicatorStatistics statistics_;
 

@@ -43,7 +43,6 @@ using collectives::Reduction;
 using collectives::testing::Content;
 using collectives::testing::kAllContents;
 using collectives::testing::makeShard;
-using collectives::testing::preMulSum;
 using collectives::testing::referenceReduction;
 using collectives::testing::Shard;
 
@@ -427,16 +426,7 @@ class NcclEngine : public SeededTest {
     test.stream = static_cast<int>(random_.below(2));
     test.offset = random_.below(3);
     test.seed = random_();
-    switch (isReduction ? random_.below(3) : 0) {
-      case 1:
-        test.reduction = {.op = ReduceOp::kAvg};
-        break;
-      case 2:
-        test.reduction = preMulSum(test.datatype, 0.3);
-        break;
-      default:
-        break;
-    }
+    if (isReduction && random_.chance(0.5)) test.reduction = {.op = ReduceOp::kAvg};
     return test;
   }
 };
@@ -528,11 +518,24 @@ TEST_F(NcclEngine, CallsItDoesNotWantGoAsTheyAre) {
     EXPECT_EQ(engine().wants(&call), 0) << "Max";
     call.op = 7;
     EXPECT_EQ(engine().wants(&call), 0) << "an opaque operation of which nothing is known";
+    float scalar = 0.5F + static_cast<float>(rank.rank);
+    int op = 0;
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, 7, 1, rank.comm), kSuccess);
+    engine().redOpCreated(rank.attached, op, &scalar, 7, 1);
+    call.op = op;
+    call.datatype = 7;
+    EXPECT_EQ(engine().wants(&call), 0) << "a scalar that other ranks do not have";
+    engine().redOpDestroyed(rank.attached, op);
+    ASSERT_EQ(ncclRedOpDestroy(op, rank.comm), kSuccess);
+    call = made.calls()[0];
     call.kind = zipcclNcclSend;
     call.peer = 1 - rank.rank;
     EXPECT_EQ(engine().wants(&call), 1);
     call.isGrouped = 0;
     EXPECT_EQ(engine().wants(&call), 1) << "its peer may have it in a group";
+    call.count = 1'000'000;
+    EXPECT_EQ(engine().wants(&call), 0) << "a message takes one round, or none";
+    call.count = test.count;
     call.peer = rank.rank;
     EXPECT_EQ(engine().wants(&call), 0);
 
