@@ -33,7 +33,7 @@ void DynamicCourier::flush() {
   DynamicCourier* self = this;
   if (CourierThread::drain({&self, 1})) return;
   logWarn("rank ", rank_,
-          " leaves a communicator, and its peers have not taken all that they need ", "of it");
+          " leaves a communicator, and its peers have not taken all that they need of it");
 }
 
 bool DynamicCourier::owes() const {

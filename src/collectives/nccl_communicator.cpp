@@ -137,7 +137,6 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
   if (call.datatype < 0 || call.datatype > static_cast<int>(Datatype::kFloat8e5m2)) return false;
   const auto datatype = static_cast<Datatype>(call.datatype);
   if (!codedDatatype(datatype) || call.count == 0) return false;
-  std::optional<Reduction> reduction;
   switch (call.kind) {
     case zipcclNcclSend:
     case zipcclNcclRecv:
@@ -145,8 +144,7 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
       break;
     case zipcclNcclReduceScatter:
     case zipcclNcclAllReduce:
-      reduction = reductionOf(call.op);
-      if (!reduction) return false;
+      if (!reductionOf(call.op)) return false;
       break;
     case zipcclNcclReduce:
       return false;
@@ -162,7 +160,7 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
   const std::uint64_t bytes = call.count * elementBytes(datatype);
   if (bytes < std::max<std::uint64_t>(settings.minBytes, 1)) return false;
   if (windowCount_.load(std::memory_order_relaxed) != 0 && usesWindow(call)) return false;
-  return !isAlwaysNative(call, reduction) && !device->isCapturing({call.stream});
+  return !isAlwaysNative(call) && !device->isCapturing({call.stream});
 }
 
 bool NcclCommunicator::usesWindow(const zipcclNcclCall& call) const {
@@ -186,29 +184,23 @@ bool NcclCommunicator::usesWindow(const zipcclNcclCall& call) const {
   return isInWindow(call.sendbuff) || isInWindow(call.recvbuff);
 }
 
-bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call,
-                                      const std::optional<Reduction>& reduction) const {
+bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call) const {
   // Two calls that share 63 bits of a hash are not to be expected.
   const bool isMessage = call.kind == zipcclNcclSend || call.kind == zipcclNcclRecv;
   std::uint64_t state = static_cast<std::uint64_t>(isMessage ? zipcclNcclSend : call.kind) << 40 ^
-                        static_cast<std::uint64_t>(call.datatype) << 32;
-  if (reduction) {
-    // Not the operation's number, which stands for one scalar after another.
-    state = splitMix64(state) ^ static_cast<std::uint64_t>(reduction->op);
-    state = splitMix64(state) ^ std::bit_cast<std::uint64_t>(reduction->scalar);
-  }
+                        static_cast<std::uint64_t>(call.datatype) << 32 ^
+                        static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.op));
   state = splitMix64(state) ^ call.count;
   const std::uint64_t hash = splitMix64(state) & ~std::uint64_t{1};
   std::atomic<std::uint64_t>& known = known_[hash >> 58];
   const std::uint64_t found = known.load(std::memory_order_relaxed);
   if ((found & ~std::uint64_t{1}) == hash) return (found & 1U) != 0;
-  const bool result = decideAlwaysNative(call, reduction);
+  const bool result = decideAlwaysNative(call);
   known.store(hash | (result ? 1U : 0U), std::memory_order_relaxed);
   return result;
 }
 
-bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call,
-                                          const std::optional<Reduction>& reduction) const {
+bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call) const {
   const auto datatype = static_cast<Datatype>(call.datatype);
   const auto isNative = [](const Engine::Plan& plan) {
     return plan.decision.strategy == policy::Strategy::kNative;
@@ -231,11 +223,12 @@ bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call,
     case zipcclNcclRecv:
       return of(CollectiveKind::kSendRecv);
     case zipcclNcclReduceScatter:
-      return isNative(
-          planReduction(CollectiveKind::kReduceScatter, datatype, call.count, *reduction, nullptr));
+      return isNative(planReduction(CollectiveKind::kReduceScatter, datatype, call.count,
+                                    *reductionOf(call.op), nullptr));
     case zipcclNcclAllReduce:
       return isNative(planReduction(CollectiveKind::kAllReduce, datatype,
-                                    allReducePart(call.count, rankCount()), *reduction, nullptr));
+                                    allReducePart(call.count, rankCount()), *reductionOf(call.op),
+                                    nullptr));
     case zipcclNcclReduce:
     case zipcclNcclNumKinds:
       break;
@@ -304,8 +297,8 @@ void NcclCommunicator::throwIfFailed() {
   if (const std::optional<Error> error = asyncError()) throw *error;
 }
 
-void NcclCommunicator::await(transport::EventHandle event,
-                             std::optional<Clock::time_point> deadline) {
+template <class IsDone, class Advance, class Ask>
+void NcclCommunicator::waitUntil(const IsDone& isDone, const Advance& advance, const Ask& ask) {
   // A transfer is worth a busy wait, for the device idles as long as the host sleeps; a rank that
   // is late is not.
   constexpr auto kBusy = std::chrono::milliseconds(20);
@@ -313,8 +306,9 @@ void NcclCommunicator::await(transport::EventHandle event,
   constexpr auto kAskEvery = std::chrono::milliseconds(20);
   const Clock::time_point start = Clock::now();
   Clock::time_point asked = start;
-  while (!device->isReached(event)) {
+  while (!isDone()) {
     expectNotAborted();
+    if (advance()) continue;
     const Clock::time_point now = Clock::now();
     if (now - start > kBusy) {
       std::this_thread::sleep_for(kPause);
@@ -323,12 +317,21 @@ void NcclCommunicator::await(transport::EventHandle event,
     }
     if (now - asked > kAskEvery) {
       asked = now;
-      expectNcclIsWell();
+      ask();
     }
-    expects(!deadline || now < *deadline, ErrorCode::kRemoteError, "rank ", rank(),
+  }
+}
+
+void NcclCommunicator::await(transport::EventHandle event,
+                             std::optional<Clock::time_point> deadline) {
+  const auto checkDeadline = [&] {
+    expects(!deadline || Clock::now() < *deadline, ErrorCode::kRemoteError, "rank ", rank(),
             " waited for other ranks longer than the time limit; a rank without ZipCCL never "
             "answers");
-  }
+    return false;
+  };
+  waitUntil([&] { return device->isReached(event); }, checkDeadline,
+            [this] { expectNcclIsWell(); });
 }
 
 void NcclCommunicator::expectNotAborted() const {
@@ -413,26 +416,12 @@ void NcclCommunicator::startCourier(std::unique_ptr<transport::SideChannel> chan
 
 template <class IsDone>
 void NcclCommunicator::awaitCourier(const IsDone& isDone) {
-  constexpr auto kBusy = std::chrono::milliseconds(20);
-  constexpr auto kPause = std::chrono::microseconds(50);
-  constexpr auto kAskEvery = std::chrono::milliseconds(20);
-  const Clock::time_point start = Clock::now();
-  Clock::time_point asked = start;
-  while (!isDone()) {
-    expectNotAborted();
-    if (courier_->progress()) continue;
-    const Clock::time_point now = Clock::now();
-    if (now - start > kBusy) {
-      std::this_thread::sleep_for(kPause);
-    } else {
-      std::this_thread::yield();
-    }
-    if (now - asked > kAskEvery) {
-      asked = now;
-      throwIfFailed();
-      expectNcclIsWell();
-    }
-  }
+  const auto ask = [this] {
+    throwIfFailed();
+    expectNcclIsWell();
+  };
+  waitUntil(
+      isDone, [this] { return courier_->progress(); }, ask);
 }
 
 PairHistory::Message NcclCommunicator::beginMessage(PairHistory& history, const ClassKey& key) {

@@ -76,8 +76,8 @@ class RoundScratch {
   std::array<std::uint64_t, 2> inUse_{};        ///< of the last block, by even and odd rounds
 };
 
-/// Threads: one at a time makes calls; abort(), asyncError(), and what concerns windows and
-/// operations, are for any thread at any time.
+/// Threads: one at a time makes calls; abort(), asyncError(), and what concerns windows, are for
+/// any thread at any time.
 class NcclCommunicator {
  public:
   /// Nothing is agreed on yet (nccl_attach.hpp). The device must be current, here and at the end.
@@ -192,10 +192,8 @@ class NcclCommunicator {
   };
 
   /// Whether the call goes native whatever earlier ones were like: a function of agreed facts.
-  [[nodiscard]] bool isAlwaysNative(const zipcclNcclCall& call,
-                                    const std::optional<Reduction>& reduction) const;
-  [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call,
-                                        const std::optional<Reduction>& reduction) const;
+  [[nodiscard]] bool isAlwaysNative(const zipcclNcclCall& call) const;
+  [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call) const;
   /// Whether a buffer that all ranks pass stands in a window: those that one rank passes alone the
   /// others do not know of.
   [[nodiscard]] bool usesWindow(const zipcclNcclCall& call) const;
@@ -207,6 +205,10 @@ class NcclCommunicator {
     return reinterpret_cast<std::uint32_t*>(statuses_.data());
   }
   void checkStatusLocked(std::size_t word);
+  /// Calls `advance()`, which says whether it did anything, until `isDone()`, and now and then
+  /// `ask()`, which throws when the communicator failed. Throws when it is aborted.
+  template <class IsDone, class Advance, class Ask>
+  void waitUntil(const IsDone& isDone, const Advance& advance, const Ask& ask);
   /// Drives the courier until `isDone()`. Throws when the communicator fails or is aborted.
   template <class IsDone>
   void awaitCourier(const IsDone& isDone);
