@@ -4,7 +4,6 @@
 // are asynchronous, and what arrives is compared bit for bit. Everything that can be is compressed,
 // with so little scratch that calls take many rounds.
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -29,6 +28,7 @@
 #include "collectives/reference_reduction.hpp"
 #include "collectives/tensors.hpp"
 #include "fake_nccl.h"
+#include "fake_nccl_api.hpp"
 #include "nccl_calls.h"
 #include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
@@ -57,40 +57,6 @@ const bool kIsEnvironmentSet = [] {
   ::setenv("ZIPCCL_TIMEOUT", "5", 0);
   return true;
 }();
-
-const zipcclNcclApi& api() {
-  static const zipcclNcclApi functions = [] {
-    zipcclNcclApi made{};
-    made.size = sizeof(made);
-    ncclGetVersion(&made.version);
-    made.image = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    made.getErrorString = ncclGetErrorString;
-    made.getLastError = ncclGetLastError;
-    made.groupStart = ncclGroupStart;
-    made.groupEnd = ncclGroupEnd;
-    made.commCount = ncclCommCount;
-    made.commUserRank = ncclCommUserRank;
-    made.commCuDevice = ncclCommCuDevice;
-    made.commGetAsyncError = ncclCommGetAsyncError;
-    made.commSplit = [](void* comm, int color, int key, void** newcomm, void* config) {
-      return ncclCommSplit(comm, color, key, newcomm, static_cast<ncclConfig_t*>(config));
-    };
-    made.commDestroy = ncclCommDestroy;
-    made.commAbort = ncclCommAbort;
-    made.allGather = ncclAllGather;
-    made.reduceScatter = ncclReduceScatter;
-    made.allReduce = ncclAllReduce;
-    made.broadcast = ncclBroadcast;
-    made.reduce = ncclReduce;
-    made.allToAll = ncclAlltoAll;
-    made.gather = ncclGather;
-    made.scatter = ncclScatter;
-    made.send = ncclSend;
-    made.recv = ncclRecv;
-    return made;
-  }();
-  return functions;
-}
 
 const zipcclNcclEngine& engine() { return *zipcclGetNcclEngine(ZIPCCL_NCCL_ENGINE_VERSION); }
 
@@ -349,7 +315,7 @@ class NcclEngine : public SeededTest {
  protected:
   void SetUp() override {
     ASSERT_NE(zipcclGetNcclEngine(ZIPCCL_NCCL_ENGINE_VERSION), nullptr);
-    ASSERT_NE(api().image, nullptr);
+    ASSERT_NE(fakeNcclApi().image, nullptr);
     fakeFaultsClear();
     fakeSetJitterUs(50);
   }
@@ -368,7 +334,7 @@ class NcclEngine : public SeededTest {
         fakeSetDevice(number);
         Rank rank{.rank = number, .count = ranks};
         ASSERT_EQ(ncclCommInitRank(&rank.comm, ranks, id, number), kSuccess);
-        engine().attach(&api(), &rank.comm, 1, &rank.attached);
+        engine().attach(&fakeNcclApi(), &rank.comm, 1, &rank.attached);
         for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
         work(rank);
         for (const fakeStream_t stream : rank.streams) fakeStreamDestroy(stream);
@@ -574,7 +540,7 @@ TEST_F(NcclEngine, OneThreadDrivesSeveralRanks) {
   void* comms[kRanks] = {};
   void* attached[kRanks] = {};
   ASSERT_EQ(ncclCommInitAll(comms, kRanks, nullptr), kSuccess);
-  engine().attach(&api(), comms, kRanks, attached);
+  engine().attach(&fakeNcclApi(), comms, kRanks, attached);
   std::vector<Rank> ranks;
   for (int number = 0; number < kRanks; ++number) {
     ASSERT_NE(attached[number], nullptr);
@@ -677,7 +643,7 @@ TEST_F(NcclEngine, CommunicatorsOfOneStreamKeepItsOrder) {
   onRanks(3, [&](Rank& rank) {
     Rank other = rank;
     ASSERT_EQ(ncclCommSplit(rank.comm, 0, rank.rank, &other.comm, nullptr), kSuccess);
-    engine().attach(&api(), &other.comm, 1, &other.attached);
+    engine().attach(&fakeNcclApi(), &other.comm, 1, &other.attached);
     for (int repeat = 0; repeat < 4; ++repeat) {
       TestCall test;
       test.kind = repeat % 2 == 0 ? zipcclNcclAllGather : zipcclNcclReduceScatter;
@@ -948,7 +914,7 @@ int play(const std::string& scene) {
   }
   fakeSetDevice(rank.rank);
   if (ncclCommInitRank(&rank.comm, rank.count, id, rank.rank) != kSuccess) return 10;
-  engine().attach(&api(), &rank.comm, 1, &rank.attached);
+  engine().attach(&fakeNcclApi(), &rank.comm, 1, &rank.attached);
   if (rank.attached == nullptr) return 11;
   for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
   if (scene == "exit") return playExitWithoutDestroy(rank);

@@ -134,22 +134,10 @@ class MadeFrames {
   }
 
   [[nodiscard]] std::vector<DynamicPart> exported() const {
-    std::vector<DynamicPart> parts;
-    for (const Frame& frame : frames_) {
-      std::byte* const from = source_.front().data();
-      parts.push_back(
-          {from + frame.at, frame.isExported ? from + frame.partAt : nullptr, frame.capacity});
-    }
-    return parts;
+    return partsAt(source_.front().data(), &Frame::isExported);
   }
   [[nodiscard]] std::vector<DynamicPart> imported() const {
-    std::vector<DynamicPart> parts;
-    for (const Frame& frame : frames_) {
-      std::byte* const to = target_.front().data();
-      parts.push_back(
-          {to + frame.at, frame.isImported ? to + frame.partAt : nullptr, frame.capacity});
-    }
-    return parts;
+    return partsAt(target_.front().data(), &Frame::isImported);
   }
 
   void moveHeaders(GateRig& rig) const {
@@ -198,6 +186,16 @@ class MadeFrames {
     bool isExported;
     bool isImported;
   };
+
+  /// The frames in `memory`; of those that `isMoved`, with the places of their parts.
+  [[nodiscard]] std::vector<DynamicPart> partsAt(std::byte* memory, bool Frame::*isMoved) const {
+    std::vector<DynamicPart> parts;
+    for (const Frame& frame : frames_) {
+      parts.push_back(
+          {memory + frame.at, frame.*isMoved ? memory + frame.partAt : nullptr, frame.capacity});
+    }
+    return parts;
+  }
 
   std::vector<Frame> frames_;
   Bytes from_;

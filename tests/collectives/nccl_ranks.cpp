@@ -4,7 +4,6 @@
 
 #include "nccl_ranks.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -13,6 +12,7 @@
 
 #include "collectives/nccl_attach.hpp"
 #include "collectives/nccl_rounds.hpp"
+#include "fake_nccl_api.hpp"
 #include "nccl_calls.h"
 
 namespace zipccl::collectives::testing {
@@ -93,37 +93,6 @@ void addCalls(NcclRank& rank, const NcclTestCall& test, std::vector<zipcclNcclCa
 
 }  // namespace
 
-const zipcclNcclApi& fakeNcclApi() {
-  static const zipcclNcclApi functions = [] {
-    zipcclNcclApi made{};
-    made.size = sizeof(made);
-    ncclGetVersion(&made.version);
-    made.image = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    made.getErrorString = ncclGetErrorString;
-    made.getLastError = ncclGetLastError;
-    made.groupStart = ncclGroupStart;
-    made.groupEnd = ncclGroupEnd;
-    made.commCount = ncclCommCount;
-    made.commUserRank = ncclCommUserRank;
-    made.commCuDevice = ncclCommCuDevice;
-    made.commGetAsyncError = ncclCommGetAsyncError;
-    made.commDestroy = ncclCommDestroy;
-    made.commAbort = ncclCommAbort;
-    made.allGather = ncclAllGather;
-    made.reduceScatter = ncclReduceScatter;
-    made.allReduce = ncclAllReduce;
-    made.broadcast = ncclBroadcast;
-    made.reduce = ncclReduce;
-    made.allToAll = ncclAlltoAll;
-    made.gather = ncclGather;
-    made.scatter = ncclScatter;
-    made.send = ncclSend;
-    made.recv = ncclRecv;
-    return made;
-  }();
-  return functions;
-}
-
 std::byte* NcclRank::buffer(Shard content) {
   buffers.push_back(std::move(content));
   return buffers.back().data();
@@ -132,7 +101,7 @@ std::byte* NcclRank::buffer(Shard content) {
 void NcclRank::runGroup(std::span<const zipcclNcclCall> calls) {
   std::vector<RoundCall> rounds;
   for (const zipcclNcclCall& call : calls) rounds.push_back({&call, communicator.get()});
-  ASSERT_EQ(runRounds(fakeNcclApi(), rounds), kSuccess);
+  ASSERT_EQ(runRounds(zipccl::testing::fakeNcclApi(), rounds), kSuccess);
 }
 
 std::string NcclRank::error() const {
@@ -168,7 +137,7 @@ void run(NcclRank& rank, const std::vector<NcclTestCall>& tests) {
 
 void onNcclRanks(std::span<const CommunicatorSettings> settings,
                  const std::function<void(NcclRank&)>& work) {
-  ASSERT_NE(fakeNcclApi().image, nullptr);
+  ASSERT_NE(zipccl::testing::fakeNcclApi().image, nullptr);
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), kSuccess);
   const auto count = static_cast<int>(settings.size());
@@ -181,8 +150,8 @@ void onNcclRanks(std::span<const CommunicatorSettings> settings,
       rank.rank = number;
       rank.count = count;
       ASSERT_EQ(ncclCommInitRank(&rank.comm, count, id, number), kSuccess);
-      rank.communicator =
-          attachNccl(fakeNcclApi(), rank.comm, settings[static_cast<std::size_t>(number)]);
+      rank.communicator = attachNccl(zipccl::testing::fakeNcclApi(), rank.comm,
+                                     settings[static_cast<std::size_t>(number)]);
       ASSERT_NE(rank.communicator, nullptr);
       rank.stream = fakeStreamCreate();
       work(rank);

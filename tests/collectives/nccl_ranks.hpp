@@ -21,9 +21,6 @@
 
 namespace zipccl::collectives::testing {
 
-/// The functions of the fake NCCL.
-[[nodiscard]] const zipcclNcclApi& fakeNcclApi();
-
 /// One rank's end, in its thread.
 struct NcclRank {
   int rank = 0;
