@@ -22,14 +22,14 @@ static_assert(MPI_SUCCESS == 0);
 template <class Handle>
 Handle load(const ZipcclMpiHandle* from) {
   Handle handle;
-  std::memcpy(&handle, from, sizeof(handle));
+  std::memcpy(&handle, from, sizeof(Handle));
   return handle;
 }
 
 template <class Handle>
 void store(ZipcclMpiHandle* to, const Handle& handle) {
   *to = {};
-  std::memcpy(to, &handle, sizeof(handle));
+  std::memcpy(to, &handle, sizeof(Handle));
 }
 
 bool isNone(const ZipcclMpiHandle* request) {
@@ -165,8 +165,8 @@ int startDuplicate(const void* parent, std::uint64_t parentBytes, ZipcclMpiHandl
   *request = {};
   MPI_Comm from = MPI_COMM_WORLD;
   if (parent != nullptr) {
-    if (parentBytes != sizeof(from)) return MPI_ERR_COMM;
-    std::memcpy(&from, parent, sizeof(from));
+    if (parentBytes != sizeof(MPI_Comm)) return MPI_ERR_COMM;
+    std::memcpy(&from, parent, sizeof(MPI_Comm));
     int isInter = 0;
     if (from == MPI_COMM_NULL || MPI_Comm_test_inter(from, &isInter) != MPI_SUCCESS ||
         isInter != 0) {
