@@ -27,7 +27,11 @@ void* operator new(std::size_t bytes) {
 }
 
 void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+// Clang, for which this one is a function like any other, would hide it: then a module that is
+// loaded at run time deletes by this what it allocated by the operator of the address sanitizer.
+__attribute__((visibility("default"))) void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 // Clang's address sanitizer may have libstdc++ delete by its own operator what ours above
 // allocated.
