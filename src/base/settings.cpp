@@ -272,7 +272,8 @@ constexpr std::array kSpecs = {
         .values = "a byte count above 0; K, M and G are powers of 1024",
         .defaultValue = "256M",
         .help = "The most scratch memory of each communicator on each rank; larger messages go in "
-                "chunks.",
+                "chunks, larger Sends and Recvs uncompressed. A group with several Sends to one "
+                "rank may need more.",
         .apply =
             [](Settings& s, std::string_view v) {
               std::uint64_t bytes = 0;

@@ -276,16 +276,19 @@ void NcclCommunicator::fail(const Error& error) noexcept {
 
 std::optional<Error> NcclCommunicator::asyncError() noexcept {
   const std::lock_guard lock(mutex_);
+  lookForFaultsLocked(usedStatuses_);
+  return failure_;
+}
+
+void NcclCommunicator::lookForFaultsLocked(std::size_t words) noexcept {
+  if (failure_) return;
   try {
     expectNotAborted();
-    for (std::size_t word = 0; !failure_ && word < statusUses_.size(); ++word) {
-      checkStatusLocked(word);
-    }
-    if (!failure_ && verifier) verifier->check();
+    for (std::size_t i = 0; i < words; ++i) checkStatusLocked(nextLook_++ % usedStatuses_);
+    if (verifier) verifier->check();
   } catch (const Error& error) {
     failure_ = error;
   }
-  return failure_;
 }
 
 void NcclCommunicator::abort() noexcept {
@@ -294,7 +297,10 @@ void NcclCommunicator::abort() noexcept {
 }
 
 void NcclCommunicator::throwIfFailed() {
-  if (const std::optional<Error> error = asyncError()) throw *error;
+  constexpr std::size_t kFewWords = 32;
+  const std::lock_guard lock(mutex_);
+  lookForFaultsLocked(std::min(kFewWords, usedStatuses_));
+  if (failure_) throw *failure_;
 }
 
 template <class IsDone, class Advance, class Ask>
@@ -393,14 +399,10 @@ void NcclCommunicator::decide(Engine::Plan& plan, CollectiveKind collective, Dat
   facts.compressionAgreed = compressionAgreed;
   facts.isProfileGiven = isProfileGiven;
   facts.overlap = overlap;
-  // Messages of a group do not wait for each other with NCCL, and its peers may rely on that. So a
-  // message takes one round, whatever else its group holds.
-  const bool isMessage = collective == CollectiveKind::kSendRecv;
-  if (isMessage) facts.overlap.chunks = 1;
+  // Messages of a group do not wait for each other with NCCL, and programs may rely on that. So all
+  // of them share one round.
+  facts.overlap.isWhole = collective == CollectiveKind::kSendRecv;
   plan.decide(collective, datatype, elementCount, profile, rank());
-  if (isMessage && plan.decision.chunkCount > 1) {
-    plan.decision = {.reason = policy::Reason::kScratchTooSmall};
-  }
 }
 
 const transport::OwnedEvent& NcclCommunicator::movedEvent(std::uint64_t round, std::size_t place) {
@@ -457,6 +459,7 @@ std::uint32_t* NcclCommunicator::takeStatus(const FramePlace& place, int peer) {
   const std::lock_guard lock(mutex_);
   checkStatusLocked(word);
   statusUses_[word] = {place, peer};
+  usedStatuses_ = std::max(usedStatuses_, word + 1);
   return &statusWords()[word];
 }
 

@@ -115,6 +115,7 @@ class NcclCommunicator {
   void fail(const Error& error) noexcept;
   /// Looks for frames that turned out to be damaged, too.
   [[nodiscard]] std::optional<Error> asyncError() noexcept;
+  /// The same for every call: of many frames it looks at a few, in turn.
   void throwIfFailed();
 
   /// Waits until the device has reached `event`. Throws Error(kRemoteError) when aborted, when
@@ -205,6 +206,8 @@ class NcclCommunicator {
     return reinterpret_cast<std::uint32_t*>(statuses_.data());
   }
   void checkStatusLocked(std::size_t word);
+  /// Looks at `words` of the words in use, after those of the last time; notes what it finds.
+  void lookForFaultsLocked(std::size_t words) noexcept;
   /// Calls `advance()`, which says whether it did anything, until `isDone()`, and now and then
   /// `ask()`, which throws when the communicator failed. Throws when it is aborted.
   template <class IsDone, class Advance, class Ask>
@@ -215,7 +218,7 @@ class NcclCommunicator {
 
   std::array<std::deque<transport::OwnedEvent>, 2> movedEvents_;
   transport::SharedMemory statuses_;
-  std::size_t nextStatus_ = 0;
+  std::size_t nextStatus_ = 0;  ///< words that were taken, ever
   std::atomic<bool> isAborted_ = false;
   /// Of calls by their hash: the hash, and in its lowest bit what isAlwaysNative() found.
   mutable std::array<std::atomic<std::uint64_t>, 64> known_{};
@@ -223,6 +226,8 @@ class NcclCommunicator {
 
   mutable std::mutex mutex_;  ///< guards what follows
   std::vector<StatusUse> statusUses_;
+  std::size_t usedStatuses_ = 0;  ///< of them
+  std::size_t nextLook_ = 0;
   std::map<void*, Window> windows_;
   std::optional<Error> failure_;
   CommunicatorStatistics statistics_;

@@ -245,8 +245,9 @@ class CommunicatorRun {
     phase_.reset();
   }
 
-  /// Native items up to a staged one; whether there was one.
+  /// Native items up to a staged one, and those that need not wait for that; whether there was one.
   [[nodiscard]] bool startItems(Round& round, Lane& lane) {
+    bool hasStaged = false;
     while (lane.mayStart()) {
       Entry entry{.item = lane.start(), .lane = &lane};
       RoundItem& item = *entry.item;
@@ -259,9 +260,10 @@ class CommunicatorRun {
         }
       }
       round.items.push_back(std::move(entry));
-      if (isStaged) return true;
+      hasStaged |= isStaged;
+      if (hasStaged && !lane.mayStartAtOnce()) return true;
     }
-    return false;
+    return hasStaged;
   }
 
   void encode(Round& round, std::uint64_t number) {

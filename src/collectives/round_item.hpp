@@ -71,8 +71,8 @@ class RoundItem {
 };
 
 /// Items of one call, or of the messages of one pair and direction, in their order, which both ends
-/// of a pair share. A message begins when all of the one before is on its streams: only then may
-/// anyone wait for what its headers say.
+/// of a pair share. A message begins when all of the one before is on its streams, since only then
+/// may anyone wait for what its headers say, or when nobody would have to.
 class Lane {
  public:
   Lane() = default;
@@ -81,7 +81,9 @@ class Lane {
   virtual ~Lane() = default;
 
   /// Whether there is a next item, and it may start by the order above.
-  [[nodiscard]] bool mayStart() const { return hasNext() && !isHeld_; }
+  [[nodiscard]] bool mayStart() const { return hasNext() && (!isHeld_ || mayJoin()); }
+  /// Whether it may start in the round that has the last staged item.
+  [[nodiscard]] bool mayStartAtOnce() const { return hasNext() && isHeld_ && mayJoin(); }
   [[nodiscard]] bool isDone() const { return !hasNext() && inFlight_ == 0; }
 
   [[nodiscard]] std::unique_ptr<RoundItem> start() {
@@ -96,12 +98,14 @@ class Lane {
   /// All of a staged item of this lane is on its streams.
   void finish(const RoundItem& item) {
     --inFlight_;
-    if (item.isLast) isHeld_ = false;
+    if (item.isLast && inFlight_ == 0) isHeld_ = false;
   }
 
  private:
   [[nodiscard]] virtual bool hasNext() const = 0;
   [[nodiscard]] virtual std::unique_ptr<RoundItem> next() = 0;
+  /// Whether the next item may start though a message before it is not on its streams.
+  [[nodiscard]] virtual bool mayJoin() const { return false; }
 
   unsigned inFlight_ = 0;
   bool isHeld_ = false;

@@ -97,6 +97,8 @@ std::uint64_t framesOfExchange(int rankCount) noexcept {
   return kFramesOfPair * static_cast<std::uint64_t>(std::max(rankCount - 1, 1));
 }
 
+std::uint64_t framesOfMessages(int rankCount) noexcept { return framesOfExchange(rankCount) / 2; }
+
 std::uint64_t framesOfReduction(int rankCount) noexcept {
   // Decoded elements and fp32 sums are less than four frames of any datatype.
   return framesOfExchange(rankCount) + 4;
@@ -120,6 +122,11 @@ ChunkPlan planChunks(CollectiveKind collective, const FrameGeometry& geometry, i
     case CollectiveKind::kGather:
     case CollectiveKind::kScatter:
     case CollectiveKind::kSendRecv:
+      if (overlap.isWhole) {
+        const ChunkPlan plan =
+            fitChunks(geometry, framesOfMessages(rankCount), maxScratchBytes, elementCount, 1);
+        return plan.chunkCount == 1 ? plan : ChunkPlan{};
+      }
       return fitChunks(geometry, framesOfExchange(rankCount), maxScratchBytes, elementCount,
                        overlapChunks(geometry, elementCount, overlap));
   }

@@ -32,9 +32,11 @@ inline constexpr std::uint64_t kFramesOfPair = 4;
 
 /// Frames that a staged call holds at a time, or as many bytes, for each chunk in flight where all
 /// ranks get the frames: one for each part and an own one; for an exchange between pairs
-/// altogether; for one whose frames are then reduced, with what that needs besides.
+/// altogether; for messages that go whole, one to and one from each peer; for an exchange whose
+/// frames are then reduced, with what that needs besides.
 [[nodiscard]] std::uint64_t framesOfAllGather(int rankCount) noexcept;
 [[nodiscard]] std::uint64_t framesOfExchange(int rankCount) noexcept;
+[[nodiscard]] std::uint64_t framesOfMessages(int rankCount) noexcept;
 [[nodiscard]] std::uint64_t framesOfReduction(int rankCount) noexcept;
 
 /// The chunks of a contribution, or of one message of a pair, in a call of `collective`: as few as

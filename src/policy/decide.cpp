@@ -136,7 +136,7 @@ std::string describe(const Decision& decision) {
     case Reason::kBelowMinBytes:
       return concat(strategy, "below the minimum of bytes");
     case Reason::kScratchTooSmall:
-      return concat(strategy, "no room in scratch for one group of tiles");
+      return concat(strategy, "no room in scratch");
     case Reason::kChunksTooSmall:
       return concat(strategy, "scratch would cut it into chunks below ", kMinChunkBytes, " bytes");
     case Reason::kLinkIsMemory:

@@ -135,6 +135,8 @@ struct OverlapGoal {
   std::uint64_t chunkBytes = std::uint64_t{1} << 20;
   /// Whether two chunks of a call are in flight wherever it has more than one.
   bool isPipelined = false;
+  /// A message goes in one chunk, or is not compressed.
+  bool isWhole = false;
 
   friend bool operator==(const OverlapGoal&, const OverlapGoal&) = default;
 };

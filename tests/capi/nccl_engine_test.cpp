@@ -711,6 +711,88 @@ TEST_F(NcclEngine, MessagesAloneFitThoseOfGroups) {
   });
 }
 
+// With NCCL the messages of a group do not wait for each other: rank 1 needs both of its own before
+// it sends what rank 2 receives first, and only then does rank 2 take the third of the group.
+TEST_F(NcclEngine, MessagesOfAGroupDoNotWaitForEachOther) {
+  constexpr std::uint64_t kCount = 40'000;
+  constexpr std::uint64_t kBytes = kCount * 2;
+  const std::uint64_t seed = random_();
+  onRanks(3, [&](Rank& rank) {
+    const auto message = [&](zipcclNcclKind kind, int peer, std::byte* buffer) {
+      zipcclNcclCall call{};
+      call.kind = kind;
+      call.count = kCount;
+      call.datatype = static_cast<int>(Datatype::kBfloat16);
+      call.peer = peer;
+      call.comm = rank.comm;
+      call.attached = rank.attached;
+      call.stream = rank.streams[0];
+      if (kind == zipcclNcclSend) call.sendbuff = buffer;
+      if (kind == zipcclNcclRecv) call.recvbuff = buffer;
+      return call;
+    };
+    for (std::uint64_t repeat = 0; repeat < 20; ++repeat) {
+      // To rank 1 more messages than are decided on ahead of what their headers say, in the end.
+      const std::uint64_t pairCount = repeat < 15 ? 2 + repeat % 7 : 1;
+      const auto content = [&](std::uint64_t number) {
+        const Content kind = (repeat + number) % 5 == 0 ? Content::kRandomBits : Content::kGaussian;
+        return makeShard(seed + 100 * repeat + number, 0, Datatype::kBfloat16, kCount, kind);
+      };
+      std::vector<Buffer> buffers;
+      for (std::uint64_t i = 0; i < pairCount + 2; ++i) buffers.emplace_back(kBytes, 0);
+      const std::uint64_t last = pairCount;       // from 0 to 2
+      const std::uint64_t other = pairCount + 1;  // from 1 to 2
+      std::vector<std::uint64_t> received;
+      const auto run = [&](const std::vector<zipcclNcclCall>& calls) {
+        EXPECT_EQ(engine().run(calls.data(), calls.size()), kSuccess);
+      };
+      if (rank.rank == 0) {
+        std::vector<zipcclNcclCall> group;
+        for (std::uint64_t i = 0; i <= pairCount; ++i) {
+          buffers[i].put(0, content(i));
+          group.push_back(message(zipcclNcclSend, i < pairCount ? 1 : 2, buffers[i].data()));
+          group.back().isGrouped = 1;
+        }
+        run(group);
+      } else if (rank.rank == 1) {
+        for (std::uint64_t i = 0; i < pairCount; ++i) {
+          run({message(zipcclNcclRecv, 0, buffers[i].data())});
+          received.push_back(i);
+        }
+        buffers[other].put(0, content(other));
+        run({message(zipcclNcclSend, 2, buffers[other].data())});
+      } else {
+        run({message(zipcclNcclRecv, 1, buffers[other].data())});
+        run({message(zipcclNcclRecv, 0, buffers[last].data())});
+        received = {other, last};
+      }
+      rank.synchronize();
+      for (const std::uint64_t number : received) {
+        buffers[number].expect(content(number), "message " + std::to_string(number));
+      }
+      expectNoError(rank);
+    }
+  });
+}
+
+// More of them than are decided on ahead of what their headers say.
+TEST_F(NcclEngine, ManyMessagesOfAPairInOneGroupDeliverEveryBit) {
+  const std::uint64_t seed = random_();
+  onRanks(2, [&](Rank& rank) {
+    for (unsigned repeat = 0; repeat < 3; ++repeat) {
+      std::vector<TestCall> tests(21);
+      for (unsigned i = 0; i < tests.size(); ++i) {
+        tests[i].kind = zipcclNcclSend;
+        tests[i].count = 9000;
+        tests[i].contents = {i % 4 == 0 ? Content::kManyEscapes : Content::kGaussian};
+        tests[i].datatype = i % 7 == 0 ? Datatype::kUint8 : Datatype::kBfloat16;
+        tests[i].seed = seed + 100 * repeat + i;
+      }
+      runGroup(rank, tests);
+    }
+  });
+}
+
 TEST_F(NcclEngine, WhatOneRankPassesAloneDecidesNothing) {
   constexpr zipcclNcclKind kKinds[] = {zipcclNcclBroadcast, zipcclNcclGather, zipcclNcclScatter,
                                        zipcclNcclSend};

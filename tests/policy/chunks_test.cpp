@@ -157,6 +157,23 @@ TEST(PairChunks, AreCutForOverlapWhereTheyAreLarge) {
   EXPECT_EQ(chunks(3 * goal.chunks * goal.chunkBytes), goal.chunks);
 }
 
+TEST(WholeMessages, GoInOneChunkOrNotAtAll) {
+  const FrameGeometry geometry = bfloat16Geometry();
+  const OverlapGoal whole{.chunks = 4, .chunkBytes = 1 << 20, .isPipelined = true, .isWhole = true};
+  for (const int rankCount : {2, 3, 8}) {
+    const std::uint64_t frames = framesOfMessages(rankCount);
+    EXPECT_EQ(frames, 2 * static_cast<std::uint64_t>(rankCount - 1));
+    const std::uint64_t elements = 10'000'000;
+    const std::uint64_t enough = frames * frameBoundBytes(geometry, elements);
+    const auto plan = [&](std::uint64_t scratchBytes) {
+      return planChunks(CollectiveKind::kSendRecv, geometry, rankCount, scratchBytes, elements,
+                        whole);
+    };
+    EXPECT_EQ(plan(enough), (ChunkPlan{elements, 1, 1}));
+    EXPECT_EQ(plan(enough - frames), ChunkPlan{});
+  }
+}
+
 TEST(Pool, IsTheDefaultBeforeAnythingIsKnown) {
   EXPECT_EQ(poolBytes(bfloat16Geometry(), FrameLayout::kNarrow, {}, 100 * 1024), 3712U);
   EXPECT_EQ(poolBytes(bfloat16Geometry(), FrameLayout::kNarrow, {}, 1023), 0U);
