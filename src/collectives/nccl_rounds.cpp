@@ -86,7 +86,8 @@ class CommunicatorRun {
     return first;
   }
 
-  /// The group has been started: notes when it will be done.
+  /// The group has been started: notes when it will be done, and does meanwhile what nobody waits
+  /// for. Not before: what the host puts on streams first, the other ranks wait for.
   void noteStarted(std::uint64_t number) {
     Round& round = roundOf(number);
     if (round.frames.empty()) return;
@@ -97,6 +98,8 @@ class CommunicatorRun {
       c.device->record(moved.get(), stream);
       round.moved.push_back(&moved);
     }
+    for (const Entry& entry : round.items) entry.item->prepareOwn(c);
+    copyOwn();
   }
 
   /// Has the codec's stream wait for the round that has been started, then for what its headers
@@ -286,9 +289,6 @@ class CommunicatorRun {
     for (const StreamHandle stream : round.streams) c.device->wait(stream, c.encoded.get());
     // Before the round begins: nobody can then wait for a part whose maker waits for the round.
     exportParts(round);
-    // Nobody waits for these.
-    for (const Entry& entry : round.items) entry.item->prepareOwn(c);
-    copyOwn();
   }
 
   void copyOwn() {

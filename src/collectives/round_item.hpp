@@ -52,12 +52,12 @@ class RoundItem {
   /// Adds the frames that this rank sends.
   virtual void addEncodes(std::vector<EncodeJob>& /*jobs*/) {}
 
-  /// What this rank does with its own elements, on the codec's stream, while the frames travel.
-  virtual void prepareOwn(NcclCommunicator& /*communicator*/) {}
-
   /// What both sides know the size of, inside a group of NCCL. Returns NCCL's result for a call
   /// that goes as it is; throws Error for others.
   [[nodiscard]] virtual int startStatic(transport::NcclLink* link) = 0;
+
+  /// What this rank does with its own elements, on the codec's stream, while the frames travel.
+  virtual void prepareOwn(NcclCommunicator& /*communicator*/) {}
 
   /// Decodes what has come, dynamic parts and all. `status` collects faults.
   virtual void decode(StreamCodec& /*codec*/, transport::StreamHandle /*stream*/,
