@@ -6,8 +6,10 @@
 # compressed. Results are compared by their hashes, bit for bit, and steps are timed.
 #
 #   torch_check.py --preload libzipccl_preload.so [--link host|tcp|nvlink] [--steps 30]
+#   torch_check.py --preload libzipccl_preload.so --parts training --settings auto --repeats 5
 #
-# Starts itself, two processes for each setting. Status 1 when a hash differs or a process fails.
+# Starts itself, two processes for each setting; with repeats again and again, since steps of two processes
+# differ more than those of one. Status 1 when a hash differs or a process fails.
 
 import argparse
 import hashlib
@@ -52,6 +54,7 @@ def run_setting(arguments, name, settings):
                 **settings,
             }
             command = [sys.executable, __file__, "--worker", f"{folder}/{rank}.json", "--steps", str(arguments.steps)]
+            command += ["--parts", arguments.parts]
             children.append(subprocess.Popen(command, env=environment))
         failed = False
         deadline = time.monotonic() + arguments.timeout
@@ -229,12 +232,31 @@ class Worker:
         model, width = self.model()
         self.train("DDP", DistributedDataParallel(model, device_ids=[self.rank]), width)
 
-    def run(self, path):
-        for part in (self.collectives, self.coalesced, self.groups_and_streams, self.capture, self.training):
-            part()
+    def run(self, path, parts):
+        for part in parts:
+            getattr(self, part)()
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"hashes": self.hashes, "times": self.times}, file)
         self.dist.destroy_process_group()
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def faults_of(results):
+    faults = [f"{name} failed" for name, result in results.items() if result is None]
+    for name, result in results.items():
+        if name == "native" or result is None or results["native"] is None:
+            continue
+        for rank in range(RANKS):
+            for what, digest in results["native"][rank]["hashes"].items():
+                # NCCL rounds its smallest fp16 numbers once where PreMulSum's documented order does twice.
+                if name == "staged" and what == "reduce_scatter float16 RedOpType.AVG":
+                    continue
+                if result[rank]["hashes"].get(what) != digest:
+                    faults.append(f"{name}: rank {rank}: {what} differs")
+    return faults
 
 
 def main():
@@ -243,10 +265,13 @@ def main():
     parser.add_argument("--link", choices=sorted(LINKS), default="host")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--timeout", type=int, default=120)
+    parser.add_argument("--parts", default="collectives,coalesced,groups_and_streams,capture,training")
+    parser.add_argument("--settings", help="some of auto,named,staged, beside native")
+    parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--worker")
     arguments = parser.parse_args()
     if arguments.worker:
-        Worker(arguments.steps).run(arguments.worker)
+        Worker(arguments.steps).run(arguments.worker, arguments.parts.split(","))
         return 0
 
     settings = {
@@ -255,21 +280,25 @@ def main():
         "named": {"ZIPCCL_COLLS": "AllGather,AllReduce,AlltoAll,Broadcast,ReduceScatter,SendRecv"},
         "staged": {"ZIPCCL_STRATEGY": "staged"},
     }
-    results = {name: run_setting(arguments, name, variables) for name, variables in settings.items()}
-    faults = [f"{name} failed" for name, result in results.items() if result is None]
-    for name in list(settings)[1:]:
-        if results["native"] is None or results[name] is None:
+    if arguments.settings:
+        settings = {name: settings[name] for name in ["native", *arguments.settings.split(",")]}
+    faults, times = [], {}
+    for _ in range(arguments.repeats):
+        results = {name: run_setting(arguments, name, variables) for name, variables in settings.items()}
+        faults += faults_of(results)
+        for name, result in results.items():
+            for what, ms in (result[0]["times"] if result else {}).items():
+                times.setdefault((name, what), []).append(ms)
+    for (name, what), ours in times.items():
+        native = times.get(("native", what))
+        if name == "native" or not native:
             continue
-        for rank in range(RANKS):
-            for what, digest in results["native"][rank]["hashes"].items():
-                # NCCL rounds its smallest fp16 numbers once where PreMulSum's documented order does twice.
-                if name == "staged" and what == "reduce_scatter float16 RedOpType.AVG":
-                    continue
-                if results[name][rank]["hashes"].get(what) != digest:
-                    faults.append(f"{name}: rank {rank}: {what} differs")
-        for what, ms in results["native"][0]["times"].items():
-            mine = results[name][0]["times"][what]
-            print(f"{arguments.link} {name} {what}: {ms:.2f} ms native, {mine:.2f} ms, ratio {ms / mine:.3f}")
+        ratio = median(native) / median(ours)
+        spread = ", ".join(f"{low:.2f} to {high:.2f}" for low, high in [(min(native), max(native)), (min(ours), max(ours))])
+        print(
+            f"{arguments.link} {name} {what}: {median(native):.2f} ms native, {median(ours):.2f} ms, "
+            f"ratio {ratio:.3f} ({len(ours)} processes: {spread})"
+        )
     compared = len(results["native"][0]["hashes"]) if results["native"] else 0
     print("\n".join(faults))
     print(f"{arguments.link}: {compared} results compared, {len(faults)} faults")
