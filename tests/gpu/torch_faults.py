@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# What PyTorch's watchdog makes of ranks that die or stay away, with ZipCCL in front of NCCL and without: the survivor
+# has to end in about the time that it takes natively, whatever its calls were waiting for.
+#
+#   torch_faults.py --preload libzipccl_preload.so [--link host|tcp|nvlink]
+#
+# Status 1 where a process does not end.
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from torch_check import LINKS, RANKS, free_port
+
+WATCHDOG_SECONDS = 8
+# Ranks are told to go on by the first line of their standard input, so that all faults come after what they wait for.
+FAULTS = {
+    "a rank killed while compressed calls run": "killed busy",
+    "a rank killed between calls": "killed idle",
+    "a rank that stays away": "away",
+    "a rank that stays away, of large random bits": "away raw",
+}
+
+
+def work(fault):
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    rank = int(os.environ["RANK"])
+    torch.cuda.set_device(rank)
+    limit = datetime.timedelta(seconds=WATCHDOG_SECONDS)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", rank), timeout=limit)
+    count = 8 << 20
+    if fault == "away raw":
+        mine = torch.randint(-(1 << 15), 1 << 15, (count,), device="cuda").to(torch.int16).view(torch.bfloat16)
+    else:
+        mine = (torch.randn(count, device="cuda") * 0.02).to(torch.bfloat16)
+    whole = torch.empty(RANKS * count, dtype=mine.dtype, device="cuda")
+    for _ in range(10):
+        dist.all_gather_into_tensor(whole, mine)
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    if fault == "killed busy":
+        while True:
+            for _ in range(5):
+                dist.all_gather_into_tensor(whole, mine)
+                dist.all_to_all_single(whole, whole.clone())
+            torch.cuda.synchronize()
+    if rank == 1:
+        if fault == "killed idle":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(3600)
+    while True:
+        dist.all_gather_into_tensor(whole, mine)
+        torch.cuda.synchronize()
+
+
+def run(arguments, fault, settings):
+    """Seconds until rank 0 ended after the fault, or None; and its status."""
+    port, children = free_port(), []
+    for rank in range(RANKS):
+        environment = {
+            **os.environ,
+            **LINKS[arguments.link],
+            "NCCL_NVLS_ENABLE": "0",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "RANK": str(rank),
+            "WORLD_SIZE": str(RANKS),
+            "LD_PRELOAD": arguments.preload,
+            "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "30",
+            "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+            **settings,
+        }
+        command = [sys.executable, __file__, "--worker", fault]
+        children.append(
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        )
+    try:
+        for child in children:
+            if child.stdout.readline().strip() != "ready":
+                return None, "a rank that did not start"
+        if fault == "killed busy":
+            time.sleep(1)
+            children[1].kill()
+        started = time.monotonic()
+        status = children[0].wait(timeout=arguments.timeout)
+        return time.monotonic() - started, status
+    except subprocess.TimeoutExpired:
+        return None, "rank 0 still there"
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Ranks that die or stay away, with and without ZipCCL.")
+    parser.add_argument("--preload", default="libzipccl_preload.so")
+    parser.add_argument("--link", choices=sorted(LINKS), default="host")
+    parser.add_argument("--timeout", type=int, default=60)
+    parser.add_argument("--worker")
+    arguments = parser.parse_args()
+    if arguments.worker:
+        return work(arguments.worker)
+    failed = 0
+    for words, fault in FAULTS.items():
+        native, nativeStatus = run(arguments, fault, {"ZIPCCL_DISABLE": "1"})
+        ours, status = run(arguments, fault, {"ZIPCCL_STRATEGY": "staged"})
+        say = lambda seconds: "did not end" if seconds is None else f"{seconds:.1f} s"
+        print(f"{words}: {say(native)} natively (status {nativeStatus}), {say(ours)} compressed (status {status})", flush=True)
+        failed += native is not None and ours is None
+    print(f"{arguments.link}: {len(FAULTS)} faults, {failed} that hang")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
