@@ -172,7 +172,7 @@ class NcclCommunicator {
   [[nodiscard]] codec::Gate openImport(std::vector<GateFrame> frames);
 
   // What earlier calls were like. Calls run ahead of what they tell by up to kLag.
-  static constexpr HistoryLag kLag{.messages = 8, .settling = 3};
+  static constexpr HistoryLag kLag{.messages = 8, .settling = 3, .sendsAndReceives = 32};
   PairHistory calls{kLag, ClassTable::kMaxClasses};
   PairHistory gathers{kLag, ClassTable::kMaxClasses};  ///< those that are parts of other calls
   std::vector<PeerHistories> peers;

@@ -239,18 +239,14 @@ class PairLane final : public Lane {
     return item;
   }
 
-  [[nodiscard]] bool mayJoin() const override {
+  [[nodiscard]] bool joins(std::uint64_t inFlight) const override {
     if (collective_ != CollectiveKind::kSendRecv) return false;
-    const PairMessage& message = messages_[message_];
-    return hasPlan_ || !message.datatype || history().mayBegin(keyOf(message));
-  }
-
-  [[nodiscard]] ClassKey keyOf(const PairMessage& message) const {
-    return classOf(collective_, *message.datatype, message.elementCount);
+    return hasPlan_ || inFlight < NcclCommunicator::kLag.sendsAndReceives;
   }
 
   void begin(const PairMessage& message) {
-    const PairHistory::Message begun = communicator_.beginMessage(history(), keyOf(message));
+    const PairHistory::Message begun = communicator_.beginMessage(
+        history(), classOf(collective_, *message.datatype, message.elementCount));
     plan_ = communicator_.plan(collective_, *message.datatype, message.elementCount, begun.entry);
     number_ = begun.number;
     nextChunk_ = 0;

@@ -248,10 +248,10 @@ class CommunicatorRun {
     phase_.reset();
   }
 
-  /// Native items up to a staged one, and those that need not wait for that; whether there was one.
+  /// Native items up to a staged one, and what may join that; whether there was one.
   [[nodiscard]] bool startItems(Round& round, Lane& lane) {
     bool hasStaged = false;
-    while (lane.mayStart()) {
+    while (hasStaged ? lane.mayJoin() : lane.mayStart()) {
       Entry entry{.item = lane.start(), .lane = &lane};
       RoundItem& item = *entry.item;
       const bool isStaged = item.isStaged();
@@ -264,7 +264,6 @@ class CommunicatorRun {
       }
       round.items.push_back(std::move(entry));
       hasStaged |= isStaged;
-      if (hasStaged && !lane.mayStartAtOnce()) return true;
     }
     return hasStaged;
   }

@@ -11,11 +11,13 @@
 namespace zipccl::collectives {
 
 std::size_t PairHistory::neededRecords(const std::optional<ClassKey>& key) const {
+  const bool isAlone = key && key->collective == CollectiveKind::kSendRecv;
+  const std::uint64_t lag = isAlone ? lag_.sendsAndReceives : lag_.messages;
   std::size_t needed = 0;
-  if (firstRecord_ + lag_.messages <= messageCount_) {
-    needed = static_cast<std::size_t>(messageCount_ - lag_.messages - firstRecord_ + 1);
+  if (firstRecord_ + lag <= messageCount_) {
+    needed = static_cast<std::size_t>(messageCount_ - lag - firstRecord_ + 1);
   }
-  if (!key || lag_.settling == 0 || key->collective == CollectiveKind::kSendRecv) return needed;
+  if (!key || lag_.settling == 0 || isAlone) return needed;
   const ClassTable::Entry* const entry = classes_.find(*key);
   if (entry != nullptr && entry->endedCount >= lag_.settling) return needed;
   for (std::size_t i = records_.size(); i > needed; --i) {

@@ -23,9 +23,11 @@ struct HistoryLag {
   /// flight when it begins.
   std::uint64_t messages = 2;
   /// But a message of a class of which fewer have counted is decided on with all earlier ones, up
-  /// to the last of its class: what is new is learnt soonest. Sends and receives do not settle: a
-  /// program may queue several of them before the call with which its peer goes on.
+  /// to the last of its class: what is new is learnt soonest.
   std::uint64_t settling = 0;
+  /// For a Send or Receive the first number is this, and it does not settle: a program may put
+  /// several of them into one group, or queue them before the call with which its peer goes on.
+  std::uint64_t sendsAndReceives = 2;
 };
 
 class PairHistory {

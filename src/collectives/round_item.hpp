@@ -71,8 +71,9 @@ class RoundItem {
 };
 
 /// Items of one call, or of the messages of one pair and direction, in their order, which both ends
-/// of a pair share. A message begins when all of the one before is on its streams, since only then
-/// may anyone wait for what its headers say, or when nobody would have to.
+/// of a pair share. A round has one staged item of a lane, and the next has none before that is on
+/// its streams where it ended a message: only then may anyone wait for what its headers say. But a
+/// lane may let messages join a round that do not depend on each other's headers.
 class Lane {
  public:
   Lane() = default;
@@ -80,10 +81,10 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
   virtual ~Lane() = default;
 
-  /// Whether there is a next item, and it may start by the order above.
-  [[nodiscard]] bool mayStart() const { return hasNext() && (!isHeld_ || mayJoin()); }
-  /// Whether it may start in the round that has the last staged item.
-  [[nodiscard]] bool mayStartAtOnce() const { return hasNext() && isHeld_ && mayJoin(); }
+  /// Whether there is a next item, and it may start in a round that has no staged one of this lane.
+  [[nodiscard]] bool mayStart() const { return hasNext() && !isHeld_; }
+  /// The same in the round that has the last staged one.
+  [[nodiscard]] bool mayJoin() const { return hasNext() && joins(inFlight_); }
   [[nodiscard]] bool isDone() const { return !hasNext() && inFlight_ == 0; }
 
   [[nodiscard]] std::unique_ptr<RoundItem> start() {
@@ -104,10 +105,12 @@ class Lane {
  private:
   [[nodiscard]] virtual bool hasNext() const = 0;
   [[nodiscard]] virtual std::unique_ptr<RoundItem> next() = 0;
-  /// Whether the next item may start though a message before it is not on its streams.
-  [[nodiscard]] virtual bool mayJoin() const { return false; }
+  /// Whether the next item may join a round, where `inFlight` staged items are not on their streams
+  /// yet. Not a matter of time: what is left out of a round waits for that to end, and other ranks
+  /// may wait for it.
+  [[nodiscard]] virtual bool joins(std::uint64_t /*inFlight*/) const { return false; }
 
-  unsigned inFlight_ = 0;
+  std::uint64_t inFlight_ = 0;
   bool isHeld_ = false;
 };
 
