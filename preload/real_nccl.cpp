@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the real NCCL, taken from its image one by one.
+// The functions of the real NCCL that hooks call.
 
 #include "real_nccl.hpp"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cstdio>
 
 #include "image.hpp"
 #include "notice.hpp"
@@ -20,7 +17,7 @@ namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 RealNccl storage;
-Image image;
+image::NcclImage ncclImage;
 bool hasWarned = false;
 
 bool isDisabledByUser() noexcept {
@@ -28,53 +25,13 @@ bool isDisabledByUser() noexcept {
   return value != nullptr && strcmp(value, "1") == 0;
 }
 
-/// The function in the image, but never one of this library, which a handle of the whole program
-/// would give.
-void* symbolOf(const char* name) noexcept {
-  void* const address = dlsym(image.handle, name);
-  Dl_info there = {};
-  if (address == nullptr || dladdr(address, &there) == 0) return address;
-  return strcmp(there.dli_fname, ownPath()) == 0 ? nullptr : address;
-}
-
-/// pncclX, which no interposer stands in front of, else ncclX.
-void* symbol(const char* name) noexcept {
-  char twin[128];
-  std::snprintf(twin, sizeof(twin), "p%s", name);
-  void* const address = symbolOf(twin);
-  return address != nullptr ? address : symbolOf(name);
-}
-
 template <class Function>
 void take(Function& function, const char* name) noexcept {
-  function = reinterpret_cast<Function>(symbol(name));
+  image::takeNcclFunction(ncclImage, name, function);
 }
 
-void takeAll(RealNccl& real) noexcept {
-  zipcclNcclApi& api = real.api;
-  api.size = sizeof(api);
-  api.image = image.handle;
-  take(api.getErrorString, "ncclGetErrorString");
-  take(api.getLastError, "ncclGetLastError");
-  take(api.groupStart, "ncclGroupStart");
-  take(api.groupEnd, "ncclGroupEnd");
-  take(api.commCount, "ncclCommCount");
-  take(api.commUserRank, "ncclCommUserRank");
-  take(api.commCuDevice, "ncclCommCuDevice");
-  take(api.commGetAsyncError, "ncclCommGetAsyncError");
-  take(api.commSplit, "ncclCommSplit");
-  take(api.commDestroy, "ncclCommDestroy");
-  take(api.commAbort, "ncclCommAbort");
-  take(api.allGather, "ncclAllGather");
-  take(api.reduceScatter, "ncclReduceScatter");
-  take(api.allReduce, "ncclAllReduce");
-  take(api.broadcast, "ncclBroadcast");
-  take(api.reduce, "ncclReduce");
-  take(api.allToAll, "ncclAlltoAll");
-  take(api.gather, "ncclGather");
-  take(api.scatter, "ncclScatter");
-  take(api.send, "ncclSend");
-  take(api.recv, "ncclRecv");
+/// All but those of the engine's table.
+void takeMore(RealNccl& real) noexcept {
   take(real.groupSimulateEnd, "ncclGroupSimulateEnd");
   take(real.commInitRank, "ncclCommInitRank");
   take(real.commInitRankConfig, "ncclCommInitRankConfig");
@@ -99,15 +56,6 @@ void takeAll(RealNccl& real) noexcept {
   take(real.scatterConfig, "ncclScatterConfig");
 }
 
-/// Without these a library is no NCCL that the hooks could serve: they pass everything then.
-bool hasTheCore(const RealNccl& real) noexcept {
-  const zipcclNcclApi& api = real.api;
-  return api.groupStart != nullptr && api.groupEnd != nullptr && api.commCount != nullptr &&
-         api.commUserRank != nullptr && api.commCuDevice != nullptr && api.allGather != nullptr &&
-         api.reduceScatter != nullptr && api.allReduce != nullptr && api.broadcast != nullptr &&
-         api.reduce != nullptr && api.send != nullptr && api.recv != nullptr;
-}
-
 }  // namespace
 
 std::atomic<const RealNccl*> resolvedNccl{nullptr};
@@ -117,17 +65,15 @@ const RealNccl* resolveNccl() noexcept {
   const RealNccl* real = resolvedNccl.load(std::memory_order_relaxed);
   if (real == nullptr) {
     char why[512] = {};
-    if (findImage(image, why, sizeof(why))) {
-      takeAll(storage);
-      storage.path = image.path;
+    if (findImage(ncclImage, why, sizeof(why))) {
+      storage.path = ncclImage.path;
       storage.isDisabled = isDisabledByUser();
-      int (*getVersion)(int*) = nullptr;
-      take(getVersion, "ncclGetVersion");
-      if (getVersion(&storage.api.version) != kSuccess || !hasTheCore(storage)) {
+      if (!image::takeNcclApi(ncclImage, storage.api)) {
         storage.isDisabled = true;
-        ZIPCCL_WARN("%s is no NCCL that ZipCCL knows; its calls pass unchanged", image.path);
+        ZIPCCL_WARN("%s is no NCCL that ZipCCL knows; its calls pass unchanged", ncclImage.path);
       }
-      reportNccl(image.path, image.how, storage.api.version, storage.isDisabled);
+      takeMore(storage);
+      reportNccl(ncclImage.path, ncclImage.how, storage.api.version, storage.isDisabled);
       real = &storage;
       resolvedNccl.store(real, std::memory_order_release);
     } else if (!hasWarned) {
@@ -140,7 +86,7 @@ const RealNccl* resolveNccl() noexcept {
 }
 
 void* realFunction(const char* name) noexcept {
-  return realNccl() != nullptr ? symbol(name) : nullptr;
+  return realNccl() != nullptr ? image::ncclFunction(ncclImage, name) : nullptr;
 }
 
 }  // namespace zipccl::preload

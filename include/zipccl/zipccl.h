@@ -3,6 +3,9 @@
 // The C API of ZipCCL: collectives that move fewer bytes and deliver the same bits, in NCCL's
 // manner. C99 and C++. Nothing here needs MPI, CUDA or NCCL to compile or to link.
 //
+// Communicators on GPU memory are made over NCCL's (zipccl/zipccl_nccl.h, which says what is
+// different there); those of this file work on host memory.
+//
 // A communicator holds one rank of a group of ranks. On host communicators (threads of one process,
 // MPI processes) a collective returns when its result stands in `recvbuff`, and `stream` is NULL.
 // Every rank of the communicator makes the same collective calls in the same order with the same

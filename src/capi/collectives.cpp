@@ -45,19 +45,16 @@ Datatype toDatatype(zipcclDataType_t datatype) {
   return static_cast<Datatype>(value);
 }
 
-void checkStream(zipcclStream_t stream) {
-  expects(stream == nullptr, "stream is not NULL, but this communicator works on host memory");
-}
-
-/// Runs `body` on the communicator behind `comm`. A failure inside a group fails the group.
+/// Runs `body` for a call on `comm`. A failure inside a group fails the group.
 template <class Body>
 zipcclResult_t called(const char* function, zipcclComm_t comm, zipcclStream_t stream,
                       const Body& body) noexcept {
   return guarded(function, comm, [&] {
     try {
-      Communicator& communicator = communicatorOf(comm);
-      checkStream(stream);
-      body(communicator);
+      expectAlive(comm);
+      expects(stream == nullptr || comm->nccl != nullptr,
+              "stream is not NULL, but this communicator works on host memory");
+      body();
     } catch (const Error& error) {
       Group::ofThread().noteFailure(error);
       throw;
@@ -65,9 +62,36 @@ zipcclResult_t called(const char* function, zipcclComm_t comm, zipcclStream_t st
   });
 }
 
+int rankCountOf(zipcclComm_t comm) {
+  return with(comm, [](const auto& end) { return end.rankCount(); });
+}
+
+/// Makes a call over NCCL at once, or at the end of the group that is open.
+template <class Arguments>
+void callOverNccl(zipcclComm_t comm, const Arguments& arguments, zipcclStream_t stream, int op) {
+  NcclComm& end = *comm->nccl;
+  collectives::check(arguments, end.rank(), end.rankCount());
+  NcclComm::Calls calls = end.callsOf(arguments, stream, op);
+  std::erase_if(calls, [](const zipcclNcclCall& call) { return call.count == 0; });
+  Group& group = Group::ofThread();
+  if (group.isOpen()) {
+    group.add(comm, calls);
+    return;
+  }
+  NcclCalls single;
+  single.add(end, calls);
+  single.run();
+}
+
 /// Makes a collective call at once, or at the end of the group that is open.
 template <class Arguments>
-void callOrAdd(zipcclComm_t comm, Communicator& communicator, const Arguments& arguments) {
+void callOrAdd(zipcclComm_t comm, const Arguments& arguments, zipcclStream_t stream,
+               zipcclRedOp_t op = zipcclSum) {
+  if (comm->nccl != nullptr) {
+    callOverNccl(comm, arguments, stream, static_cast<int>(op));
+    return;
+  }
+  Communicator& communicator = *comm->communicator;
   Group& group = Group::ofThread();
   if (!group.isOpen()) {
     communicator.call(arguments);
@@ -87,6 +111,8 @@ collectives::Reduction toReduction(zipcclComm_t comm, zipcclRedOp_t op, zipcclDa
   const int value = static_cast<int>(op);
   expects(value >= 0, "op is ", value);
   if (value < zipcclNumOps) return {.op = static_cast<collectives::ReduceOp>(value)};
+  // NCCL knows its own.
+  if (comm->nccl != nullptr) return {.op = collectives::ReduceOp::kPreMulSum};
   const std::lock_guard lock(comm->mutex);
   const auto made = comm->preMulSums.find(value);
   expects(made != comm->preMulSums.end(), "op is ", value,
@@ -96,10 +122,14 @@ collectives::Reduction toReduction(zipcclComm_t comm, zipcclRedOp_t op, zipcclDa
   return made->second.reduction;
 }
 
-zipcclRedOp_t createPreMulSum(zipcclComm_t comm, const void* scalar, zipcclDataType_t datatype,
+zipcclRedOp_t createPreMulSum(zipcclComm_t comm, void* scalar, zipcclDataType_t datatype,
                               zipcclScalarResidence_t residence) {
-  static_cast<void>(communicatorOf(comm));
+  expectAlive(comm);
   expects(scalar != nullptr, "scalar is NULL");
+  if (comm->nccl != nullptr) {
+    return static_cast<zipcclRedOp_t>(
+        comm->nccl->createPreMulSum(scalar, static_cast<int>(toDatatype(datatype)), residence));
+  }
   expects(residence == zipcclScalarHostImmediate, "residence is ", static_cast<int>(residence),
           "; a host communicator takes zipcclScalarHostImmediate, ",
           static_cast<int>(zipcclScalarHostImmediate));
@@ -114,7 +144,11 @@ zipcclRedOp_t createPreMulSum(zipcclComm_t comm, const void* scalar, zipcclDataT
 }
 
 void destroyRedOp(zipcclComm_t comm, zipcclRedOp_t op) {
-  static_cast<void>(communicatorOf(comm));
+  expectAlive(comm);
+  if (comm->nccl != nullptr) {
+    comm->nccl->destroyRedOp(static_cast<int>(op));
+    return;
+  }
   const std::lock_guard lock(comm->mutex);
   expects(comm->preMulSums.erase(static_cast<int>(op)) == 1, "op is ", static_cast<int>(op),
           ", which zipcclRedOpCreatePreMulSum did not make on this communicator");
@@ -125,8 +159,13 @@ std::vector<std::size_t> listOf(const std::size_t* list, int rankCount, const ch
   return {list, list + rankCount};
 }
 
-void sendReceive(zipcclComm_t comm, Communicator& communicator,
-                 const collectives::PointToPoint& operation) {
+void sendReceive(zipcclComm_t comm, const collectives::PointToPoint& operation,
+                 zipcclStream_t stream) {
+  if (comm->nccl != nullptr) {
+    callOverNccl(comm, operation, stream, 0);
+    return;
+  }
+  Communicator& communicator = *comm->communicator;
   Group& group = Group::ofThread();
   if (!group.isOpen()) {
     communicator.sendReceive(operation);
@@ -143,10 +182,10 @@ using zipccl::capi::called;
 using zipccl::capi::callOrAdd;
 using zipccl::capi::guarded;
 using zipccl::capi::listOf;
+using zipccl::capi::rankCountOf;
 using zipccl::capi::sendReceive;
 using zipccl::capi::toDatatype;
 using zipccl::capi::toReduction;
-using zipccl::collectives::Communicator;
 
 zipcclResult_t zipcclGroupStart(void) {
   return guarded(__func__, nullptr, [] { zipccl::capi::Group::ofThread().start(); });
@@ -159,19 +198,19 @@ zipcclResult_t zipcclGroupEnd(void) {
 zipcclResult_t zipcclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                zipcclDataType_t datatype, zipcclComm_t comm,
                                zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::AllGatherArguments arguments{
         sendbuff, recvbuff, sendcount, toDatatype(datatype), {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream);
   });
 }
 
 zipcclResult_t zipcclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
                               zipcclDataType_t datatype, zipcclComm_t comm, zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::AllToAllArguments arguments{
         sendbuff, recvbuff, count, toDatatype(datatype), {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream);
   });
 }
 
@@ -179,8 +218,8 @@ zipcclResult_t zipcclAlltoAllv(const void* sendbuff, const size_t sendcounts[],
                                const size_t sdispls[], void* recvbuff, const size_t recvcounts[],
                                const size_t rdispls[], zipcclDataType_t datatype, zipcclComm_t comm,
                                zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
-    const int ranks = communicator.rankCount();
+  return called(__func__, comm, stream, [&] {
+    const int ranks = rankCountOf(comm);
     const zipccl::collectives::AllToAllvArguments arguments{sendbuff,
                                                             listOf(sendcounts, ranks, "sendcounts"),
                                                             listOf(sdispls, ranks, "sdispls"),
@@ -189,83 +228,85 @@ zipcclResult_t zipcclAlltoAllv(const void* sendbuff, const size_t sendcounts[],
                                                             listOf(rdispls, ranks, "rdispls"),
                                                             toDatatype(datatype),
                                                             {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream);
   });
 }
 
 zipcclResult_t zipcclSend(const void* sendbuff, size_t count, zipcclDataType_t datatype, int peer,
                           zipcclComm_t comm, zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
-    sendReceive(comm, communicator,
+  return called(__func__, comm, stream, [&] {
+    sendReceive(comm,
                 {.isSend = true,
                  .source = sendbuff,
                  .target = nullptr,
                  .elementCount = count,
                  .datatype = toDatatype(datatype),
-                 .peer = peer});
+                 .peer = peer},
+                stream);
   });
 }
 
 zipcclResult_t zipcclRecv(void* recvbuff, size_t count, zipcclDataType_t datatype, int peer,
                           zipcclComm_t comm, zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
-    sendReceive(comm, communicator,
+  return called(__func__, comm, stream, [&] {
+    sendReceive(comm,
                 {.isSend = false,
                  .source = nullptr,
                  .target = recvbuff,
                  .elementCount = count,
                  .datatype = toDatatype(datatype),
-                 .peer = peer});
+                 .peer = peer},
+                stream);
   });
 }
 
 zipcclResult_t zipcclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                    zipcclDataType_t datatype, zipcclRedOp_t op, zipcclComm_t comm,
                                    zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::ReduceScatterArguments arguments{
         sendbuff, recvbuff, recvcount, toDatatype(datatype), toReduction(comm, op, datatype), {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream, op);
   });
 }
 
 zipcclResult_t zipcclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                zipcclDataType_t datatype, zipcclRedOp_t op, zipcclComm_t comm,
                                zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::AllReduceArguments arguments{
         sendbuff, recvbuff, count, toDatatype(datatype), toReduction(comm, op, datatype), {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream, op);
   });
 }
 
 zipcclResult_t zipcclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                                zipcclDataType_t datatype, int root, zipcclComm_t comm,
                                zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::BroadcastArguments arguments{
         sendbuff, recvbuff, count, toDatatype(datatype), root, {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream);
   });
 }
 
 zipcclResult_t zipcclGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                             zipcclDataType_t datatype, int root, zipcclComm_t comm,
                             zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::GatherArguments arguments{
         sendbuff, recvbuff, sendcount, toDatatype(datatype), root, {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream);
   });
 }
 
 zipcclResult_t zipcclScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                              zipcclDataType_t datatype, int root, zipcclComm_t comm,
                              zipcclStream_t stream) {
-  return called(__func__, comm, stream, [&](Communicator& communicator) {
+  return called(__func__, comm, stream, [&] {
     const zipccl::collectives::ScatterArguments arguments{
         sendbuff, recvbuff, recvcount, toDatatype(datatype), root, {}};
-    callOrAdd(comm, communicator, arguments);
+    callOrAdd(comm, arguments, stream);
   });
 }
 

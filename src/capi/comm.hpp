@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "capi/nccl_comm.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/reduction.hpp"
 
@@ -24,12 +25,16 @@ struct zipcclComm {
 
   explicit zipcclComm(std::unique_ptr<zipccl::collectives::Communicator> owned) noexcept
       : communicator(std::move(owned)) {}
+  explicit zipcclComm(std::unique_ptr<zipccl::capi::NcclComm> owned) noexcept
+      : nccl(std::move(owned)) {}
   zipcclComm(const zipcclComm&) = delete;
   zipcclComm& operator=(const zipcclComm&) = delete;
   ~zipcclComm() { magic.store(0, std::memory_order_relaxed); }
 
   std::atomic<std::uint64_t> magic = kMagic;
-  std::unique_ptr<zipccl::collectives::Communicator> communicator;
+  // One of the two.
+  std::unique_ptr<zipccl::collectives::Communicator> communicator;  ///< works on host memory
+  std::unique_ptr<zipccl::capi::NcclComm> nccl;
   std::mutex mutex;  ///< guards what follows
   std::string lastError;
 
@@ -63,8 +68,15 @@ template <class Body>
   }
 }
 
-/// The communicator behind a handle. Throws Error(kInvalidArgument) for one that is null, destroyed
-/// or never was one.
-[[nodiscard]] collectives::Communicator& communicatorOf(zipcclComm_t comm);
+/// Throws Error(kInvalidArgument) for a handle that is null, destroyed or never was one.
+void expectAlive(zipcclComm_t comm);
+
+/// Calls `body` with what is behind the handle, a Communicator or a NcclComm. Throws as
+/// expectAlive().
+template <class Body>
+decltype(auto) with(zipcclComm_t comm, const Body& body) {
+  expectAlive(comm);
+  return comm->nccl != nullptr ? body(*comm->nccl) : body(*comm->communicator);
+}
 
 }  // namespace zipccl::capi

@@ -2,10 +2,13 @@
 //
 // The calls of the C API that concern communicators.
 
+#include <zipccl/zipccl_nccl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +18,8 @@
 #include "base/settings.hpp"
 #include "capi/comm.hpp"
 #include "capi/config.hpp"
+#include "capi/nccl_api.hpp"
+#include "capi/nccl_comm.hpp"
 #include "capi/rethrow_cause.hpp"
 #include "collectives/host_codec.hpp"
 #include "transport/local_transport.hpp"
@@ -96,6 +101,46 @@ zipcclComm_t initMpi(const zipcclConfig_t* config,
       .release();
 }
 
+/// Attaches to all at once, each in a thread of its own: they wait for each other.
+std::vector<std::unique_ptr<zipcclComm>> makeNcclComms(std::span<ncclComm* const> handles,
+                                                       const CommunicatorSettings& settings) {
+  const zipcclNcclApi& api = ncclApiOfProcess();
+  const auto make = [&](ncclComm* handle) {
+    return std::make_unique<zipcclComm>(std::make_unique<NcclComm>(api, handle, settings));
+  };
+  std::vector<std::unique_ptr<zipcclComm>> comms(handles.size());
+  std::vector<std::exception_ptr> exceptions(handles.size());
+  const auto makeAt = [&](std::size_t i) {
+    try {
+      comms[i] = make(handles[i]);
+    } catch (...) {
+      exceptions[i] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < handles.size(); ++i) threads.emplace_back(makeAt, i);
+    makeAt(0);
+  }
+  rethrowCause(exceptions);
+  return comms;
+}
+
+void initAllNccl(zipcclComm_t* comms, ncclComm* const* nccl, int count,
+                 const zipcclConfig_t* config) {
+  expects(comms != nullptr, "comms is NULL");
+  expects(count >= 1, "count is ", count);
+  std::fill_n(comms, count, nullptr);
+  expects(nccl != nullptr, "nccl is NULL");
+  const std::span handles(nccl, static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    expects(handles[i] != nullptr, "nccl[", i, "] is NULL");
+  }
+  std::vector<std::unique_ptr<zipcclComm>> made =
+      makeNcclComms(handles, resolveNcclSettings(config, zipccl::settings()));
+  for (std::size_t i = 0; i < made.size(); ++i) comms[i] = made[i].release();
+}
+
 zipcclStrategy_t toStrategy(policy::Strategy strategy) {
   switch (strategy) {
     case policy::Strategy::kNative:
@@ -106,7 +151,9 @@ zipcclStrategy_t toStrategy(policy::Strategy strategy) {
   return zipcclStrategyNative;
 }
 
-zipcclCommStats_t readStats(const Communicator& communicator) {
+/// Of a Communicator or a NcclComm.
+template <class End>
+zipcclCommStats_t readStats(End& communicator) {
   const collectives::CommunicatorStatistics from = communicator.statistics();
   zipcclCommStats_t stats = ZIPCCL_COMM_STATS_INITIALIZER;
   stats.calls = from.nativeCalls + from.stagedCalls;
@@ -132,8 +179,9 @@ zipcclCommStats_t readStats(const Communicator& communicator) {
 }  // namespace zipccl::capi
 
 using zipccl::expects;
-using zipccl::capi::communicatorOf;
+using zipccl::capi::expectAlive;
 using zipccl::capi::guarded;
+using zipccl::capi::with;
 
 zipcclResult_t zipcclCommInitAllLocal(zipcclComm_t* comms, int nranks,
                                       const zipcclConfig_t* config) {
@@ -169,36 +217,52 @@ zipcclResult_t zipcclCommInitMpiHandle(zipcclComm_t* comm, const void* parent, s
   });
 }
 
+zipcclResult_t zipcclCommInitNccl(zipcclComm_t* comm, struct ncclComm* nccl,
+                                  const zipcclConfig_t* config) {
+  return guarded(__func__, nullptr, [&] {
+    expects(comm != nullptr, "comm is NULL");
+    *comm = nullptr;
+    expects(nccl != nullptr, "nccl is NULL");
+    zipccl::capi::initAllNccl(comm, &nccl, 1, config);
+  });
+}
+
+zipcclResult_t zipcclCommInitAllNccl(zipcclComm_t* comms, struct ncclComm* const* nccl, int count,
+                                     const zipcclConfig_t* config) {
+  return guarded(__func__, nullptr, [&] { zipccl::capi::initAllNccl(comms, nccl, count, config); });
+}
+
 zipcclResult_t zipcclCommDestroy(zipcclComm_t comm) {
   if (comm == nullptr) return zipcclSuccess;
   return guarded(__func__, nullptr, [&] {
-    static_cast<void>(communicatorOf(comm));
+    expectAlive(comm);
     delete comm;
   });
 }
 
 zipcclResult_t zipcclCommAbort(zipcclComm_t comm) {
-  return guarded(__func__, comm, [&] { communicatorOf(comm).abort(); });
+  return guarded(__func__, comm, [&] { with(comm, [](auto& end) { end.abort(); }); });
 }
 
 zipcclResult_t zipcclCommCount(const zipcclComm_t comm, int* count) {
   return guarded(__func__, comm, [&] {
     expects(count != nullptr, "count is NULL");
-    *count = communicatorOf(comm).rankCount();
+    *count = with(comm, [](const auto& end) { return end.rankCount(); });
   });
 }
 
 zipcclResult_t zipcclCommUserRank(const zipcclComm_t comm, int* rank) {
   return guarded(__func__, comm, [&] {
     expects(rank != nullptr, "rank is NULL");
-    *rank = communicatorOf(comm).rank();
+    *rank = with(comm, [](const auto& end) { return end.rank(); });
   });
 }
 
 zipcclResult_t zipcclCommGetAsyncError(zipcclComm_t comm, zipcclResult_t* asyncError) {
   return guarded(__func__, comm, [&] {
     expects(asyncError != nullptr, "asyncError is NULL");
-    const std::optional<zipccl::Error> error = communicatorOf(comm).asyncError();
+    const std::optional<zipccl::Error> error =
+        with(comm, [](auto& end) { return end.asyncError(); });
     *asyncError = error ? static_cast<zipcclResult_t>(error->code()) : zipcclSuccess;
     if (error) zipccl::capi::keepMessage(error->message(), comm);
   });
@@ -209,7 +273,7 @@ zipcclResult_t zipcclCommGetStats(zipcclComm_t comm, zipcclCommStats_t* stats) {
     expects(stats != nullptr, "stats is NULL");
     expects(stats->size > sizeof(stats->size), "stats.size is ", stats->size,
             "; ZIPCCL_COMM_STATS_INITIALIZER makes it ", sizeof(*stats));
-    zipcclCommStats_t read = zipccl::capi::readStats(communicatorOf(comm));
+    zipcclCommStats_t read = with(comm, [](auto& end) { return zipccl::capi::readStats(end); });
     read.size = stats->size;
     std::memcpy(stats, &read, std::min(stats->size, sizeof(read)));
   });

@@ -79,6 +79,14 @@ collectives::CommunicatorSettings resolveSettings(const zipcclConfig_t* config,
   return settings;
 }
 
+collectives::CommunicatorSettings resolveNcclSettings(const zipcclConfig_t* config,
+                                                      const Settings& environment) {
+  collectives::CommunicatorSettings settings = resolveSettings(config, environment);
+  expects(!settings.agreed.checksum, "config.checksum is 1; over NCCL frames have none");
+  settings.agreed.verifyEvery = environment.verifyEvery;
+  return settings;
+}
+
 std::uint64_t emulatedLink(const zipcclConfig_t* config) {
   const std::int64_t bytesPerSecond = readConfig(config).emulatedLinkBytesPerSecond;
   if (bytesPerSecond == ZIPCCL_CONFIG_UNDEF_INT64) return 0;

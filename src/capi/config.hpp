@@ -19,6 +19,11 @@ namespace zipccl::capi {
 [[nodiscard]] collectives::CommunicatorSettings resolveSettings(const zipcclConfig_t* config,
                                                                 const Settings& environment);
 
+/// The same for a communicator over NCCL. Frames that a GPU makes have no checksum: throws where
+/// `config` asks for one.
+[[nodiscard]] collectives::CommunicatorSettings resolveNcclSettings(const zipcclConfig_t* config,
+                                                                    const Settings& environment);
+
 /// The emulated link of local communicators, bytes a second; 0 where there is none. Throws as
 /// above.
 [[nodiscard]] std::uint64_t emulatedLink(const zipcclConfig_t* config);

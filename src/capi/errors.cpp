@@ -71,10 +71,9 @@ zipcclResult_t keepError(const char* function, zipcclComm_t comm) noexcept {
   }
 }
 
-collectives::Communicator& communicatorOf(zipcclComm_t comm) {
+void expectAlive(zipcclComm_t comm) {
   expects(comm != nullptr, "comm is NULL");
   expects(isAlive(comm), kNotAlive);
-  return *comm->communicator;
 }
 
 }  // namespace zipccl::capi

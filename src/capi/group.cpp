@@ -36,6 +36,10 @@ void Group::add(zipcclComm_t comm, const collectives::PointToPoint& operation) {
   callsOf(comm).pointToPoints.push_back(operation);
 }
 
+void Group::add(zipcclComm_t comm, const NcclComm::Calls& calls) {
+  overNccl_.push_back({comm, calls});
+}
+
 void Group::noteFailure(const Error& error) {
   if (isOpen() && !failure_) failure_ = error;
 }
@@ -44,16 +48,40 @@ void Group::end() {
   expects(isOpen(), ErrorCode::kInvalidUsage, "there is no zipcclGroupStart that this would end");
   if (--depth_ != 0) return;
   const std::vector<Calls> calls = std::exchange(calls_, {});
+  const std::vector<CallsOverNccl> overNccl = std::exchange(overNccl_, {});
   const std::optional<Error> failure = std::exchange(failure_, std::nullopt);
   if (failure) {
     throw Error(failure->code(), concat("nothing of the group was done: ", failure->message()),
                 failure->where());
   }
+  // First what returns when it is queued.
+  std::exception_ptr failureOverNccl;
+  try {
+    runOverNccl(overNccl);
+  } catch (const Error&) {
+    failureOverNccl = std::current_exception();
+  }
   runAll(calls);
+  if (failureOverNccl != nullptr) std::rethrow_exception(failureOverNccl);
+}
+
+void Group::runOverNccl(const std::vector<CallsOverNccl>& calls) {
+  NcclCalls together;
+  for (const CallsOverNccl& each : calls) {
+    expectAlive(each.comm);
+    together.add(*each.comm->nccl, each.calls);
+  }
+  try {
+    together.run();
+  } catch (const Error& error) {
+    for (const CallsOverNccl& each : calls) keepMessage(error.message(), each.comm);
+    throw;
+  }
 }
 
 void Group::run(const Calls& calls) {
-  collectives::Communicator& communicator = communicatorOf(calls.comm);
+  expectAlive(calls.comm);
+  collectives::Communicator& communicator = *calls.comm->communicator;
   for (const auto& collective : calls.collectives) collective(communicator);
   if (!calls.pointToPoints.empty()) communicator.sendReceiveGroup(calls.pointToPoints);
 }
@@ -61,7 +89,8 @@ void Group::run(const Calls& calls) {
 void Group::runAll(const std::vector<Calls>& all) {
   // Communicators may be ranks of one group of ranks, which wait for each other.
   const bool isSerial = std::any_of(all.begin(), all.end(), [](const Calls& calls) {
-    return !communicatorOf(calls.comm).allowsConcurrency();
+    expectAlive(calls.comm);
+    return !calls.comm->communicator->allowsConcurrency();
   });
   if (isSerial || all.size() <= 1) {
     for (const Calls& calls : all) run(calls);

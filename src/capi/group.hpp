@@ -24,6 +24,7 @@ class Group {
   [[nodiscard]] bool isOpen() const noexcept { return depth_ != 0; }
 
   /// Adds a collective or a Send or Recv, whose arguments were checked. The group must be open.
+  void add(zipcclComm_t comm, const NcclComm::Calls& calls);
   void add(zipcclComm_t comm, std::function<void(collectives::Communicator&)> collective);
   void add(zipcclComm_t comm, const collectives::PointToPoint& operation);
 
@@ -42,12 +43,20 @@ class Group {
     std::vector<collectives::PointToPoint> pointToPoints;
   };
 
+  /// And for one over NCCL.
+  struct CallsOverNccl {
+    zipcclComm_t comm = nullptr;
+    NcclComm::Calls calls;
+  };
+
   [[nodiscard]] Calls& callsOf(zipcclComm_t comm);
+  static void runOverNccl(const std::vector<CallsOverNccl>& calls);
   static void run(const Calls& calls);
   static void runAll(const std::vector<Calls>& all);
 
   int depth_ = 0;
   std::vector<Calls> calls_;
+  std::vector<CallsOverNccl> overNccl_;  ///< in their order
   std::optional<Error> failure_;
 };
 

@@ -5,7 +5,6 @@
 
 #include <zipccl/nccl_engine.h>
 
-#include <atomic>
 #include <exception>
 #include <memory>
 #include <new>
@@ -18,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "capi/config.hpp"
+#include "capi/nccl_api.hpp"
 #include "collectives/nccl_attach.hpp"
 #include "collectives/nccl_communicator.hpp"
 #include "collectives/nccl_rounds.hpp"
@@ -26,10 +26,6 @@ namespace zipccl::capi {
 namespace {
 
 using collectives::NcclCommunicator;
-
-/// The functions of the process's NCCL, copied at the first attach(), by whichever thread makes it,
-/// and never freed: there is one image.
-std::atomic<const zipcclNcclApi*> keptApi = nullptr;
 
 NcclCommunicator* communicatorOf(void* attached) {
   return static_cast<NcclCommunicator*>(attached);
@@ -51,23 +47,10 @@ int guarded(const Body& body) noexcept {
   }
 }
 
-const zipcclNcclApi& keepApi(const zipcclNcclApi& api) {
-  expects(api.size == sizeof(zipcclNcclApi), "api.size is ", api.size, ", not ",
-          sizeof(zipcclNcclApi));
-  const zipcclNcclApi* kept = keptApi.load(std::memory_order_acquire);
-  if (kept != nullptr) return *kept;
-  auto made = std::make_unique<const zipcclNcclApi>(api);
-  if (!keptApi.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *kept;
-  return *made.release();
-}
-
 void* attachOne(const zipcclNcclApi& api, void* comm) noexcept {
   try {
-    collectives::CommunicatorSettings settings = resolveSettings(nullptr, zipccl::settings());
-    // Frames that a GPU makes have none.
-    settings.agreed.checksum = false;
-    settings.agreed.verifyEvery = zipccl::settings().verifyEvery;
-    return collectives::attachNccl(api, comm, settings).release();
+    return collectives::attachNccl(api, comm, resolveNcclSettings(nullptr, zipccl::settings()))
+        .release();
   } catch (const std::exception& error) {
     logWarn("a communicator stays native: ", error.what());
   } catch (...) {
@@ -81,7 +64,7 @@ void attach(const zipcclNcclApi* api, void* const comms[], int count, void* atta
   static_cast<void>(guarded([&] {
     expects(api != nullptr, "api is NULL");
     if (zipccl::settings().isDisabled) return 0;
-    const zipcclNcclApi& kept = keepApi(*api);
+    const zipcclNcclApi& kept = keepNcclApi(*api);
     if (count == 1) {
       attached[0] = attachOne(kept, comms[0]);
       return 0;
@@ -133,7 +116,7 @@ int check(const zipcclNcclCall* call) noexcept {
 
 int run(const zipcclNcclCall* calls, size_t count) noexcept {
   return guarded([&]() -> int {
-    const zipcclNcclApi* const api = keptApi.load(std::memory_order_acquire);
+    const zipcclNcclApi* const api = keptNcclApi();
     expects(api != nullptr, ErrorCode::kInvalidUsage, "no communicator was ever attached");
     std::vector<collectives::RoundCall> rounds(count);
     for (std::size_t i = 0; i < count; ++i) {

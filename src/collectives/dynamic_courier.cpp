@@ -139,6 +139,7 @@ bool DynamicCourier::exportPart(const GateFrame& frame) {
   const auto part = std::make_shared<const std::vector<std::byte>>(std::exchange(taken_, {}));
   const transport::SideTag tag{.call = frame.place.call, .chunk = frame.place.chunk};
   for (const int reader : frame.readers) channel_->send(reader, tag, part);
+  sentBytes_.fetch_add(part->size() * frame.readers.size(), std::memory_order_relaxed);
   return true;
 }
 

@@ -76,6 +76,11 @@ class DynamicCourier {
   /// Whether readers have yet to get something that the device has begun to hand out.
   [[nodiscard]] bool owes() const;
 
+  /// Bytes of dynamic parts that went to readers; for any thread.
+  [[nodiscard]] std::uint64_t sentBytes() const noexcept {
+    return sentBytes_.load(std::memory_order_relaxed);
+  }
+
   /// Tells observers of the frames of gates that have passed, in order.
   void tellObservers();
 
@@ -114,6 +119,7 @@ class DynamicCourier {
   transport::SharedMemory slots_;
   WindowEnd window_;
   std::atomic<bool> isAborted_ = false;
+  std::atomic<std::uint64_t> sentBytes_ = 0;
 
   mutable std::mutex mutex_;  ///< guards what follows
   std::unique_ptr<transport::SideChannel> channel_;

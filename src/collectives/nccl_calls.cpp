@@ -43,6 +43,7 @@ class PhaseBuilder {
     Phase phase;
     phase.lanes.push_back(makeNativeLane(api_, call));
     phase.addStream({call.stream});
+    communicator_.countNative(call);
     const SharedOutcome outcome = newOutcome();
     outcome->decision = decision;
     outcome->inputBytes = bytesOfCall(call);

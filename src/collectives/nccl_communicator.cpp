@@ -31,6 +31,12 @@ std::size_t statusCount(int rankCount) {
   return std::max<std::size_t>(2048, 16 * static_cast<std::size_t>(rankCount));
 }
 
+/// Bytes of an element; none of a datatype that NCCL refuses.
+std::uint64_t bytesOfDatatype(int datatype) {
+  if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 0;
+  return elementBytes(static_cast<Datatype>(datatype));
+}
+
 DeviceParts openCuda([[maybe_unused]] int deviceNumber) {
 #if defined(ZIPCCL_HAS_CUDA)
   DeviceParts parts;
@@ -195,18 +201,23 @@ bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call) const {
   std::atomic<std::uint64_t>& known = known_[hash >> 58];
   const std::uint64_t found = known.load(std::memory_order_relaxed);
   if ((found & ~std::uint64_t{1}) == hash) return (found & 1U) != 0;
-  const bool result = decideAlwaysNative(call);
+  const bool result = decideAfresh(call).strategy == policy::Strategy::kNative;
   known.store(hash | (result ? 1U : 0U), std::memory_order_relaxed);
   return result;
 }
 
-bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call) const {
+policy::Decision NcclCommunicator::decideAfresh(const zipcclNcclCall& call) const {
+  if (call.datatype < 0 || call.datatype > static_cast<int>(Datatype::kFloat8e5m2)) {
+    return {.reason = policy::Reason::kNoFormat};
+  }
   const auto datatype = static_cast<Datatype>(call.datatype);
-  const auto isNative = [](const Engine::Plan& plan) {
-    return plan.decision.strategy == policy::Strategy::kNative;
-  };
   const auto of = [&](CollectiveKind collective) {
-    return isNative(plan(collective, datatype, call.count, nullptr));
+    return plan(collective, datatype, call.count, nullptr).decision;
+  };
+  const auto ofReduction = [&](CollectiveKind collective, std::uint64_t count) -> policy::Decision {
+    const std::optional<Reduction> reduction = reductionOf(call.op);
+    if (!reduction) return {.reason = policy::Reason::kOtherOperation};
+    return planReduction(collective, datatype, count, *reduction, nullptr).decision;
   };
   switch (call.kind) {
     case zipcclNcclAllGather:
@@ -223,17 +234,14 @@ bool NcclCommunicator::decideAlwaysNative(const zipcclNcclCall& call) const {
     case zipcclNcclRecv:
       return of(CollectiveKind::kSendRecv);
     case zipcclNcclReduceScatter:
-      return isNative(planReduction(CollectiveKind::kReduceScatter, datatype, call.count,
-                                    *reductionOf(call.op), nullptr));
+      return ofReduction(CollectiveKind::kReduceScatter, call.count);
     case zipcclNcclAllReduce:
-      return isNative(planReduction(CollectiveKind::kAllReduce, datatype,
-                                    allReducePart(call.count, rankCount()), *reductionOf(call.op),
-                                    nullptr));
+      return ofReduction(CollectiveKind::kAllReduce, allReducePart(call.count, rankCount()));
     case zipcclNcclReduce:
     case zipcclNcclNumKinds:
       break;
   }
-  return true;
+  return {.reason = policy::Reason::kOtherOperation};
 }
 
 std::uint64_t allReducePart(std::uint64_t elementCount, int rankCount) noexcept {
@@ -466,13 +474,38 @@ std::uint32_t* NcclCommunicator::takeStatus(const FramePlace& place, int peer) {
 void NcclCommunicator::record(const CallOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   statistics_.add(outcome);
-  statistics_.wireBytesSent = link.wireBytes();
   statistics_.scratchBytes = scratch.heldBytes();
+}
+
+void NcclCommunicator::countNative(const zipcclNcclCall& call) {
+  link.addWireBytes(
+      transport::wireBytesOf(call, bytesOfDatatype(call.datatype), rank(), rankCount()));
+}
+
+void NcclCommunicator::recordNative(const zipcclNcclCall& call) {
+  countNative(call);
+  CallOutcome outcome;
+  outcome.decision = decideAfresh(call);
+  if (outcome.decision.strategy != policy::Strategy::kNative) {
+    outcome.decision = {.reason = policy::Reason::kPassesThrough};
+  }
+  if (call.kind != zipcclNcclRecv) {
+    outcome.inputBytes = call.count * bytesOfDatatype(call.datatype);
+  }
+  record(outcome);
+}
+
+void NcclCommunicator::hearOfFrames() {
+  if (!courier_) return;
+  static_cast<void>(courier_->progress());
+  courier_->tellObservers();
 }
 
 CommunicatorStatistics NcclCommunicator::statistics() const {
   const std::lock_guard lock(mutex_);
-  return statistics_;
+  CommunicatorStatistics statistics = statistics_;
+  statistics.wireBytesSent = link.wireBytes() + (courier_ ? courier_->sentBytes() : 0);
+  return statistics;
 }
 
 }  // namespace zipccl::collectives

@@ -139,6 +139,12 @@ class NcclCommunicator {
   [[nodiscard]] std::uint32_t* takeStatus(const FramePlace& place, int peer);
 
   void record(const CallOutcome& outcome);
+  /// A call went as it is: what it sends, and, for one that no phase was made of, the call itself.
+  void countNative(const zipcclNcclCall& call);
+  void recordNative(const zipcclNcclCall& call);
+  /// Counts frames that have passed since, which calls to come would count otherwise. In the thread
+  /// that makes calls.
+  void hearOfFrames();
   [[nodiscard]] CommunicatorStatistics statistics() const;
 
   transport::NcclLink link;
@@ -194,7 +200,8 @@ class NcclCommunicator {
 
   /// Whether the call goes native whatever earlier ones were like: a function of agreed facts.
   [[nodiscard]] bool isAlwaysNative(const zipcclNcclCall& call) const;
-  [[nodiscard]] bool decideAlwaysNative(const zipcclNcclCall& call) const;
+  /// What is decided where nothing is known of earlier calls.
+  [[nodiscard]] policy::Decision decideAfresh(const zipcclNcclCall& call) const;
   /// Whether a buffer that all ranks pass stands in a window: those that one rank passes alone the
   /// others do not know of.
   [[nodiscard]] bool usesWindow(const zipcclNcclCall& call) const;

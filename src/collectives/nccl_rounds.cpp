@@ -328,6 +328,9 @@ std::vector<std::unique_ptr<CommunicatorRun>> makeRuns(const zipcclNcclApi& api,
 
 /// The group as the program made it.
 int callAllNative(const zipcclNcclApi& api, std::span<const RoundCall> calls) {
+  for (const RoundCall& call : calls) {
+    if (call.communicator != nullptr) call.communicator->recordNative(*call.call);
+  }
   if (calls.size() == 1) return transport::callNative(api, *calls[0].call);
   transport::NcclGroup group(api);
   int first = transport::kNcclSuccess;

@@ -145,6 +145,8 @@ std::string describe(const Decision& decision) {
       return concat(strategy, "no profile of link and codec");
     case Reason::kNotInGroup:
       return concat(strategy, "not in a group");
+    case Reason::kPassesThrough:
+      return concat(strategy, "to itself, captured into a graph, or in a symmetric window");
     case Reason::kNothingSaved:
       return concat(strategy, "a frame would be as large");
     case Reason::kNativeIsFaster:

@@ -29,6 +29,7 @@ enum class Reason : std::uint8_t {
   kLinkIsMemory,     ///< native: what is sent moves as fast as a codec could write it
   kNoProfile,        ///< native: nothing is known of link and codec
   kNotInGroup,       ///< native: a Send or Recv that is not in a group
+  kPassesThrough,    ///< native: captured into a graph, to itself, or in a symmetric window
   kNothingSaved,     ///< native: the frame of a message would be as large as the message
   kNativeIsFaster,   ///< native: predicted
   kStagedForced,     ///< staged: asked for

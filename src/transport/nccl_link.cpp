@@ -7,17 +7,14 @@
 #include "base/text.hpp"
 
 namespace zipccl::transport {
-namespace {
 
-std::string words(const zipcclNcclApi& api, void* comm, int result) {
+std::string wordsOfNccl(const zipcclNcclApi& api, void* comm, int result) {
   std::string text = api.getErrorString != nullptr ? api.getErrorString(result) : "";
   if (text.empty()) text = concat("result ", result);
   const char* const more = api.getLastError != nullptr ? api.getLastError(comm) : nullptr;
   if (more != nullptr && *more != '\0') text += concat(": ", more);
   return text;
 }
-
-}  // namespace
 
 ErrorCode errorCodeOf(int result) noexcept {
   return result >= kNcclSuccess && result <= kNcclInProgress ? static_cast<ErrorCode>(result)
@@ -32,7 +29,7 @@ NcclLink::NcclLink(const zipcclNcclApi& api, void* comm) : api_(&api), comm_(com
 
 void NcclLink::check(int result, const char* what) const {
   if (result == kNcclSuccess) return;
-  fail(errorCodeOf(result), what, " on rank ", rank_, ": ", words(*api_, comm_, result));
+  fail(errorCodeOf(result), what, " on rank ", rank_, ": ", wordsOfNccl(*api_, comm_, result));
 }
 
 int NcclLink::asyncError() const {
@@ -43,7 +40,7 @@ int NcclLink::asyncError() const {
 
 void NcclLink::send(const void* data, std::uint64_t bytes, int peer, StreamHandle stream) {
   check(api_->send(data, bytes, kNcclUint8, peer, comm_, stream.native), "ncclSend");
-  wireBytes_ += peer == rank_ ? 0 : bytes;
+  addWireBytes(peer == rank_ ? 0 : bytes);
 }
 
 void NcclLink::receive(void* data, std::uint64_t bytes, int peer, StreamHandle stream) {
@@ -53,13 +50,38 @@ void NcclLink::receive(void* data, std::uint64_t bytes, int peer, StreamHandle s
 void NcclLink::allGather(const void* send, void* receive, std::uint64_t bytes,
                          StreamHandle stream) {
   check(api_->allGather(send, receive, bytes, kNcclUint8, comm_, stream.native), "ncclAllGather");
-  wireBytes_ += bytes * peerCount();
+  addWireBytes(bytes * peerCount());
 }
 
 void NcclLink::broadcast(void* buffer, std::uint64_t bytes, int root, StreamHandle stream) {
   check(api_->broadcast(buffer, buffer, bytes, kNcclUint8, root, comm_, stream.native),
         "ncclBroadcast");
-  if (root == rank_) wireBytes_ += bytes * peerCount();
+  if (root == rank_) addWireBytes(bytes * peerCount());
+}
+
+std::uint64_t wireBytesOf(const zipcclNcclCall& call, std::uint64_t elementBytes, int rank,
+                          int rankCount) noexcept {
+  const std::uint64_t bytes = call.count * elementBytes;
+  const auto peers = static_cast<std::uint64_t>(rankCount - 1);
+  switch (call.kind) {
+    case zipcclNcclAllGather:
+    case zipcclNcclAlltoAll:
+    case zipcclNcclReduceScatter:
+      return bytes * peers;
+    case zipcclNcclAllReduce:
+      return 2 * bytes * peers / static_cast<std::uint64_t>(rankCount);
+    case zipcclNcclBroadcast:
+    case zipcclNcclScatter:
+      return call.peer == rank ? bytes * peers : 0;
+    case zipcclNcclGather:
+    case zipcclNcclReduce:
+    case zipcclNcclSend:
+      return call.peer == rank ? 0 : bytes;
+    case zipcclNcclRecv:
+    case zipcclNcclNumKinds:
+      break;
+  }
+  return 0;
 }
 
 int callNative(const zipcclNcclApi& api, const zipcclNcclCall& c) {
@@ -94,7 +116,7 @@ int callNative(const zipcclNcclApi& api, const zipcclNcclCall& c) {
 NcclGroup::NcclGroup(const zipcclNcclApi& api) : api_(api) {
   const int result = api_.groupStart();
   expects(result == kNcclSuccess, errorCodeOf(result),
-          "ncclGroupStart: ", words(api_, nullptr, result));
+          "ncclGroupStart: ", wordsOfNccl(api_, nullptr, result));
 }
 
 NcclGroup::~NcclGroup() {

@@ -9,6 +9,7 @@
 
 #include <zipccl/nccl_engine.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -45,8 +46,15 @@ class NcclLink {
   void allGather(const void* send, void* receive, std::uint64_t bytes, StreamHandle stream);
   void broadcast(void* buffer, std::uint64_t bytes, int root, StreamHandle stream);
 
-  /// Bytes that this rank gave to other ranks, as TransportStatistics::wireBytes counts them.
-  [[nodiscard]] std::uint64_t wireBytes() const noexcept { return wireBytes_; }
+  /// Bytes that this rank gave to other ranks, as TransportStatistics::wireBytes counts them; for
+  /// any thread at any time.
+  [[nodiscard]] std::uint64_t wireBytes() const noexcept {
+    return wireBytes_.load(std::memory_order_relaxed);
+  }
+  /// Counts what the rank gave by other ways than this link.
+  void addWireBytes(std::uint64_t bytes) noexcept {
+    wireBytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
 
  private:
   void check(int result, const char* what) const;
@@ -59,8 +67,16 @@ class NcclLink {
   int rank_ = 0;
   int rankCount_ = 0;
   int deviceNumber_ = 0;
-  std::uint64_t wireBytes_ = 0;
+  std::atomic<std::uint64_t> wireBytes_ = 0;
 };
+
+/// What `result`, no success, of a call on `comm`, which may be null, means: in NCCL's words.
+[[nodiscard]] std::string wordsOfNccl(const zipcclNcclApi& api, void* comm, int result);
+
+/// Bytes that a rank gives to the others in a call that is made as it is, whose elements have
+/// `elementBytes` bytes: as TransportStatistics::wireBytes counts them, whatever ways NCCL takes.
+[[nodiscard]] std::uint64_t wireBytesOf(const zipcclNcclCall& call, std::uint64_t elementBytes,
+                                        int rank, int rankCount) noexcept;
 
 /// The call as the program made it. Returns NCCL's result.
 [[nodiscard]] int callNative(const zipcclNcclApi& api, const zipcclNcclCall& call);

@@ -4,8 +4,13 @@
  * mean in C++.
  */
 
-#include <zipccl/zipccl.h>
+/* As nccl.h has it, which a program may include before or after. */
+typedef struct ncclComm* ncclComm_t;
 
+#include <zipccl/zipccl.h>
+#include <zipccl/zipccl_nccl.h>
+
+zipcclResult_t wrappedByC(zipcclComm_t* comm, ncclComm_t nccl);
 int versionCodeSeenByC(void);
 int versionCodeLoadedByC(void);
 zipcclConfig_t configMadeByC(void);
@@ -26,4 +31,8 @@ zipcclConfig_t configMadeByC(void) {
 zipcclCommStats_t statsMadeByC(void) {
   zipcclCommStats_t stats = ZIPCCL_COMM_STATS_INITIALIZER;
   return stats;
+}
+
+zipcclResult_t wrappedByC(zipcclComm_t* comm, ncclComm_t nccl) {
+  return zipcclCommInitNccl(comm, nccl, NULL);
 }

@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <zipccl/zipccl.h>
+#include <zipccl/zipccl_nccl.h>
 
 #include <set>
 #include <string>
 
 extern "C" int versionCodeSeenByC(void);
 extern "C" int versionCodeLoadedByC(void);
+extern "C" zipcclResult_t wrappedByC(zipcclComm_t* comm, ncclComm* nccl);
 
 namespace {
 
@@ -31,6 +33,15 @@ TEST(Library, EveryResultHasItsOwnSentence) {
     EXPECT_TRUE(sentences.insert(sentence).second) << sentence;
   }
   EXPECT_STREQ(zipcclGetErrorString(zipcclNumResults), "unknown result code");
+}
+
+TEST(Library, WithoutNcclThereIsNothingToWrap) {
+  int place = 0;
+  auto* const nccl = reinterpret_cast<ncclComm*>(&place);
+  auto* comm = reinterpret_cast<zipcclComm_t>(&place);
+  EXPECT_EQ(wrappedByC(&comm, nccl), zipcclSystemError);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_NE(std::string(zipcclGetLastError(nullptr)).find("loaded no NCCL"), std::string::npos);
 }
 
 }  // namespace

@@ -164,6 +164,16 @@ def read_tool_floors(tree, left_out=()):
     raise ValueError("docs/architecture.md does not say whose public headers tools/ may use")
 
 
+def read_preload_floors(tree, floors):
+    """The floors whose headers preload/ may include, with all that these use: those that its row names."""
+    for line in tree.lines("docs/architecture.md"):
+        row = FLOOR_ROW.match(line)
+        if row and "`preload/`" in row.group("folders"):
+            words = [word.strip("` ") for word in re.split("[;,]", row.group("uses"))]
+            return set().union(*(floors[word] for word in words if word in floors))
+    return set()
+
+
 INCLUDE = re.compile(r"\s*#\s*include\b\s*(.*)")
 
 
@@ -171,17 +181,18 @@ def check_floors(tree):
     """No file includes a floor above its own; tools, examples and public headers see no floor; no ../ anywhere.
 
     Tools include public headers of the floors that the table names, and no others; the interposer includes the
-    engine's table and nothing else of the product. Tests and benchmarks include what they like.
+    floors that the table names and of public headers the engine's table. Tests and benchmarks include what they like.
     """
     floors = read_floors(tree)
     owners = read_public_headers(tree)
     tool_floors = read_tool_floors(tree)
+    preload_floors = read_preload_floors(tree, floors)
     for path in tree.code("src", "include", "tools", "preload", "tests", "bench", "examples"):
         parts = pathlib.PurePosixPath(path).parts
         if parts[0] == "src" and parts[1] not in floors:
             yield Fault(path, 1, f"src/{parts[1]} is not in the table of floors")
             continue
-        allowed = floors[parts[1]] if parts[0] == "src" else set()
+        allowed = floors[parts[1]] if parts[0] == "src" else preload_floors if parts[0] == "preload" else set()
         for number, line in enumerate(tree.lines(path), 1):
             include = INCLUDE.match(line)
             if not include:

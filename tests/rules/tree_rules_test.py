@@ -14,6 +14,7 @@ ARCHITECTURE = """\
 | floor | folder | holds | may use |
 |---|---|---|---|
 | 6 | `tools/` | the command | public headers of upper |
+| 6 | `preload/` | the interposer | libc; beside |
 | 2 | `src/upper/` | `a.cu` | lower |
 | 1 | `src/lower/` | b | - |
 | 1 | `src/beside/` | c | - |
@@ -36,6 +37,7 @@ CLEAN = {
     "src/beside/side.hpp": CPP,
     "src/upper/up.cpp": CPP + '#include "lower/low.hpp"\n#include <zipccl/a.hpp>\n',
     "tools/tool.cpp": CPP + "#include <zipccl/a.hpp>\n#include <zipccl/low.hpp>\nint main() { std::puts(name); }\n",
+    "preload/hook.cpp": CPP + '#include "beside/side.hpp"\n#include <zipccl/nccl_engine.h>\n',
     "tests/rules/some.py": "#!/usr/bin/env python3\n" + PY,
     "data/tensor.bin": b"\0\xff",
 }
