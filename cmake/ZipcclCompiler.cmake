@@ -35,6 +35,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
       "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
 endif()
 
+# Sources that are compiled as one are included, and g++ takes each for a header, in which no public type may have a
+# member of an unnamed namespace's.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
+  target_compile_options(zipccl_build_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")
+endif()
+
 if(ZIPCCL_WERROR)
   target_compile_options(
     zipccl_build_options
@@ -83,8 +89,10 @@ if(ZIPCCL_SANITIZE MATCHES "undefined")
        "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=null,object-size,vptr>")
 endif()
 
-# For what sweeps run through: sanitized code without optimisation would take minutes, and compiles hardly faster.
-set(ZIPCCL_SWEPT_COMPILE_OPTIONS "")
+# For what touches every value, which is optimised whatever the rest is. Sanitized code without optimisation would take
+# minutes in sweeps, and compiles hardly faster.
+set(ZIPCCL_SWEPT_COMPILE_OPTIONS "" CACHE STRING "Options for the code that touches every value")
+mark_as_advanced(ZIPCCL_SWEPT_COMPILE_OPTIONS)
 if(ZIPCCL_SANITIZE)
   set(ZIPCCL_SWEPT_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:C,CXX>:-O2>")
 endif()

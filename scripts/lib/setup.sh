@@ -5,16 +5,18 @@
 #
 #   require TOOL...     installs what is missing (as root), or names it and ends with status 2
 #   step TITLE COMMAND  runs a command, shows that it moves, and its output only when it fails
-#   configure           configures the tree that the scripts share, build/ci
+#   usePreset PRESET    takes the tree of another preset than ci, build/PRESET
+#   configure           configures the tree, build/ci where nothing else was said
 #   build TARGET...     builds targets of it (all of it without one)
 #   clearSettings       forgets the caller's settings of ZipCCL, which change what tests see
 
 # Debian packages, and for each the command that shows it is there; "-" where only the package tells.
-packagesToBuild="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=- nlohmann-json3-dev=-"
-packagesToBuild+=" libgtest-dev=- python3=python3"
+packagesOfCommand="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=- nlohmann-json3-dev=- python3=python3"
+packagesToBuild="$packagesOfCommand libgtest-dev=-"
 packagesToTest="$packagesToBuild pkg-config=pkg-config libopenmpi-dev=- openmpi-bin=mpiexec"
 
-buildFolder=build/ci
+preset=ci
+buildFolder=build/$preset
 jobs=${JOBS:-$(nproc)}
 
 say() { printf '%s\n' "$*" >&2; }
@@ -85,6 +87,11 @@ step() { # title command...
   say "$title: done in $((SECONDS - started)) s"
 }
 
+usePreset() { # preset
+  preset=$1
+  buildFolder=build/$preset
+}
+
 configure() {
   # With a GPU here, its own architecture; without, one that merely shows that the code compiles.
   local architecture=90-real
@@ -97,7 +104,7 @@ configure() {
     ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$buildFolder/CMakeCache.txt"; then
     fresh=--fresh
   fi
-  step "Configuring $buildFolder" cmake --preset ci $fresh -D CMAKE_CUDA_ARCHITECTURES=$architecture
+  step "Configuring $buildFolder" cmake --preset "$preset" $fresh -D CMAKE_CUDA_ARCHITECTURES=$architecture
 }
 
 build() { # target...
