@@ -32,7 +32,7 @@ std::size_t statusCount(int rankCount) {
 }
 
 /// Bytes of an element; none of a datatype that NCCL refuses.
-std::uint64_t bytesOfDatatype(int datatype) {
+std::uint64_t bytesOfKnownDatatype(int datatype) {
   if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 0;
   return elementBytes(static_cast<Datatype>(datatype));
 }
@@ -479,7 +479,7 @@ void NcclCommunicator::record(const CallOutcome& outcome) {
 
 void NcclCommunicator::countNative(const zipcclNcclCall& call) {
   link.addWireBytes(
-      transport::wireBytesOf(call, bytesOfDatatype(call.datatype), rank(), rankCount()));
+      transport::wireBytesOf(call, bytesOfKnownDatatype(call.datatype), rank(), rankCount()));
 }
 
 void NcclCommunicator::recordNative(const zipcclNcclCall& call) {
@@ -490,7 +490,7 @@ void NcclCommunicator::recordNative(const zipcclNcclCall& call) {
     outcome.decision = {.reason = policy::Reason::kPassesThrough};
   }
   if (call.kind != zipcclNcclRecv) {
-    outcome.inputBytes = call.count * bytesOfDatatype(call.datatype);
+    outcome.inputBytes = call.count * bytesOfKnownDatatype(call.datatype);
   }
   record(outcome);
 }
