@@ -13,7 +13,7 @@
 # Debian packages, and for each the command that shows it is there; "-" where only the package tells.
 packagesOfCommand="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=- nlohmann-json3-dev=- python3=python3"
 packagesToBuild="$packagesOfCommand libgtest-dev=-"
-packagesToTest="$packagesToBuild pkg-config=pkg-config libopenmpi-dev=- openmpi-bin=mpiexec"
+packagesToTest="$packagesToBuild pkg-config=pkg-config libopenmpi-dev=- openmpi-bin=mpiexec iproute2=ip"
 
 preset=ci
 buildFolder=build/$preset
