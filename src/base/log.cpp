@@ -12,9 +12,9 @@
 
 #include <cerrno>
 #include <exception>
-#include <system_error>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 
 namespace zipccl {
 
@@ -88,7 +88,7 @@ void Log::openFile() {
   }
   const int error = errno;
   writeLine(LogLevel::kWarn,
-            concat("cannot open the log file ", path, ": ", std::generic_category().message(error),
+            concat("cannot open the log file ", path, ": ", errnoText(error),
                    "; the log goes to standard error"),
             SourceLocation::current());
 }

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
 namespace zipccl {
@@ -21,7 +21,7 @@ namespace {
 
 [[noreturn]] void failWithErrno(const char* verb, const std::string& path, int error) {
   fail(ErrorCode::kSystemError, "cannot ", verb, ' ', path, ": ",
-       std::generic_category().message(error));
+       errnoText(error));
 }
 
 }  // namespace

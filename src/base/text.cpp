@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace zipccl {
 
@@ -34,6 +35,11 @@ bool equalsIgnoringCase(std::string_view a, std::string_view b) noexcept {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string errnoText(int error) {
+  std::array<char, 256> buffer{};
+  return strerror_r(error, buffer.data(), buffer.size());  // GNU's, which returns the text
 }
 
 }  // namespace zipccl

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <system_error>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -143,7 +142,7 @@ std::vector<NetworkInterface> listNetworkInterfaces() {
   if (::getifaddrs(&first) != 0) {
     const int error = errno;
     fail(ErrorCode::kSystemError,
-         "the network interfaces cannot be listed: ", std::generic_category().message(error));
+         "the network interfaces cannot be listed: ", errnoText(error));
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
   std::vector<NetworkInterface> interfaces;

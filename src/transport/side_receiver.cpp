@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -113,7 +112,7 @@ void SideReceiver::end(const Transfer& transfer) {
   fail(ErrorCode::kRemoteError, context_.describe(peer_), " is gone in the middle of a message to ",
        context_.describeSelf(), ": ",
        transfer.state == Transfer::State::kEnded ? "it has closed the connection"
-                                                 : std::generic_category().message(transfer.error));
+                                                 : errnoText(transfer.error));
 }
 
 }  // namespace zipccl::transport

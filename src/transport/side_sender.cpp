@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -24,7 +23,6 @@ constexpr std::chrono::milliseconds kLongestPause{500};
 /// After about as much of one connection the others get their turn.
 constexpr std::uint64_t kSendTurnBytes = std::uint64_t{4} << 20;
 
-std::string textOf(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
@@ -75,7 +73,7 @@ void SideSender::connect() {
     socket_.watch(EPOLLOUT);
     state_ = State::kConnecting;
   } else {
-    retry(textOf(error));
+    retry(errnoText(error));
   }
 }
 
@@ -117,7 +115,7 @@ bool SideSender::sendHello() {
   const auto bytes = std::as_bytes(std::span(&hello, 1));
   const Transfer transfer = sendSome(socket_.fd(), bytes.subspan(helloBytes_));
   if (transfer.state == Transfer::State::kBroken) {
-    retry(textOf(transfer.error));
+    retry(errnoText(transfer.error));
     return false;
   }
   helloBytes_ += transfer.bytes;
@@ -158,7 +156,7 @@ void SideSender::onEvents(std::uint32_t events) {
       if (error == 0) {
         greet();
       } else {
-        retry(textOf(error));
+        retry(errnoText(error));
       }
       break;
     }
@@ -188,7 +186,7 @@ void SideSender::lookForEnd() {
 
 void SideSender::end(const Transfer& transfer) {
   trouble_ = transfer.state == Transfer::State::kEnded ? "it has closed the connection"
-                                                       : textOf(transfer.error);
+                                                       : errnoText(transfer.error);
   if (hasUnsent()) failUnsent();
   socket_.close();
   state_ = State::kEnded;

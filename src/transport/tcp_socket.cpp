@@ -16,10 +16,10 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace zipccl::transport {
 
@@ -30,7 +30,7 @@ constexpr int kBacklog = 4096;
 
 [[noreturn]] void failOnErrno(const char* call, int error,
                               SourceLocation where = SourceLocation::current()) {
-  std::string message = concat(call, " failed: ", std::generic_category().message(error));
+  std::string message = concat(call, " failed: ", errnoText(error));
   if (error == EMFILE) {
     message += ". This process has no file descriptor left: raise the limit (ulimit -n)";
   } else if (error == ENFILE) {
