@@ -20,6 +20,8 @@ target_precompile_headers(zipccl_test_header PRIVATE <gtest/gtest.h>)
 
 # The programs of tests that the thread sanitizer has to watch: those with the label collective or threads.
 add_custom_target(zipccl_threads_tests)
+# Those that the address sanitizer of .ci/run watches: with the label memory.
+add_custom_target(zipccl_memory_tests)
 
 # zipccl_add_test(NAME <name> SOURCES <file>... LABELS <label>...
 #                 [LIBS <target>...] [TIMEOUT <seconds>] [ARGUMENTS <argument>...])
@@ -47,6 +49,9 @@ function(zipccl_add_test)
   endif()
   if("collective" IN_LIST arg_LABELS OR "threads" IN_LIST arg_LABELS)
     add_dependencies(zipccl_threads_tests ${arg_NAME})
+  endif()
+  if("memory" IN_LIST arg_LABELS)
+    add_dependencies(zipccl_memory_tests ${arg_NAME})
   endif()
   list(FILTER arg_SOURCES INCLUDE REGEX "\\.c$")
   set_source_files_properties(${arg_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

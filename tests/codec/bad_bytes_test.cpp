@@ -108,7 +108,7 @@ class Mutations : public zipccl::testing::SeededTest {};
 TEST_F(Mutations, GiveAStatusAndStayInBounds) {
   for (const TileCodec* codec : tileCodecs()) {
     expectStatusesOfMutations(*codec, random_,
-                              zipccl::testing::repeats(kIsSanitized ? 20'000 : 100'000, 1'000'000));
+                              zipccl::testing::repeats(kIsSanitized ? 10'000 : 100'000, 1'000'000));
     if (HasFailure()) return;
   }
 }

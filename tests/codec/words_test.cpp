@@ -15,7 +15,7 @@
 namespace zipccl::codec::testing {
 namespace {
 
-constexpr std::uint64_t kWordCount = zipccl::testing::kIsSanitized ? 1'000'000 : 10'000'000;
+constexpr std::uint64_t kWordCount = zipccl::testing::kIsSanitized ? 300'000 : 10'000'000;
 constexpr std::uint64_t kChunkWords = kWordCount / 10 + 3;
 
 class Float32Words : public zipccl::testing::SeededTest {
