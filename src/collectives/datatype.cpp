@@ -28,6 +28,11 @@ std::uint64_t elementBytes(Datatype datatype) noexcept {
   return 1;
 }
 
+std::uint64_t elementBytesOfNccl(int datatype) noexcept {
+  if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 1;
+  return elementBytes(static_cast<Datatype>(datatype));
+}
+
 std::string_view datatypeName(Datatype datatype) noexcept {
   switch (datatype) {
     case Datatype::kInt8:

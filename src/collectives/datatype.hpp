@@ -31,6 +31,9 @@ enum class Datatype : std::uint8_t {
 /// Bytes of one element: 1 to 8.
 [[nodiscard]] std::uint64_t elementBytes(Datatype datatype) noexcept;
 
+/// The same of any number that a program passes to NCCL; 1 for those that NCCL refuses.
+[[nodiscard]] std::uint64_t elementBytesOfNccl(int datatype) noexcept;
+
 /// `bfloat16`, `float32`, ...
 [[nodiscard]] std::string_view datatypeName(Datatype datatype) noexcept;
 

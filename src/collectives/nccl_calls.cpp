@@ -18,14 +18,8 @@ using transport::StreamHandle;
 
 Datatype datatypeOfCall(const zipcclNcclCall& call) { return static_cast<Datatype>(call.datatype); }
 
-/// Bytes of an element of any datatype of NCCL; unknown ones, which NCCL refuses, count 1.
-std::uint64_t bytesOfDatatype(int datatype) {
-  if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 1;
-  return elementBytes(static_cast<Datatype>(datatype));
-}
-
 std::uint64_t bytesOfCall(const zipcclNcclCall& call) {
-  return call.count * bytesOfDatatype(call.datatype);
+  return call.count * elementBytesOfNccl(call.datatype);
 }
 
 bool isPointToPoint(const zipcclNcclCall& call) {
@@ -224,7 +218,7 @@ class PhaseBuilder {
       PairMessage message{.source = call->sendbuff,
                           .target = call->recvbuff,
                           .elementCount = call->count,
-                          .elementBytes = bytesOfDatatype(call->datatype),
+                          .elementBytes = elementBytesOfNccl(call->datatype),
                           .datatype = std::nullopt,
                           .stream = {call->stream}};
       if (communicator_.wants(*call)) message.datatype = datatypeOfCall(*call);

@@ -31,12 +31,6 @@ std::size_t statusCount(int rankCount) {
   return std::max<std::size_t>(2048, 16 * static_cast<std::size_t>(rankCount));
 }
 
-/// Bytes of an element; none of a datatype that NCCL refuses.
-std::uint64_t bytesOfKnownDatatype(int datatype) {
-  if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 0;
-  return elementBytes(static_cast<Datatype>(datatype));
-}
-
 DeviceParts openCuda([[maybe_unused]] int deviceNumber) {
 #if defined(ZIPCCL_HAS_CUDA)
   DeviceParts parts;
@@ -479,7 +473,7 @@ void NcclCommunicator::record(const CallOutcome& outcome) {
 
 void NcclCommunicator::countNative(const zipcclNcclCall& call) {
   link.addWireBytes(
-      transport::wireBytesOf(call, bytesOfKnownDatatype(call.datatype), rank(), rankCount()));
+      transport::wireBytesOf(call, elementBytesOfNccl(call.datatype), rank(), rankCount()));
 }
 
 void NcclCommunicator::recordNative(const zipcclNcclCall& call) {
@@ -490,7 +484,7 @@ void NcclCommunicator::recordNative(const zipcclNcclCall& call) {
     outcome.decision = {.reason = policy::Reason::kPassesThrough};
   }
   if (call.kind != zipcclNcclRecv) {
-    outcome.inputBytes = call.count * bytesOfKnownDatatype(call.datatype);
+    outcome.inputBytes = call.count * elementBytesOfNccl(call.datatype);
   }
   record(outcome);
 }
