@@ -55,8 +55,7 @@ template <detail::TextPart... Parts>
 /// True when `a` and `b` are equal but for the case of ASCII letters.
 [[nodiscard]] bool equalsIgnoringCase(std::string_view a, std::string_view b) noexcept;
 
-/// What the system says of an errno, in any thread. Not by std::generic_category(): a sanitizer that
-/// looks at its table of functions opens a pipe, and the error may be that there is none to be had.
+/// What the system says of an errno, in any thread.
 [[nodiscard]] std::string errnoText(int error);
 
 }  // namespace zipccl

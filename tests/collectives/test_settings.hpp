@@ -12,6 +12,7 @@
 
 namespace zipccl::collectives::testing {
 
+using zipccl::testing::kIsAddressSanitized;
 using zipccl::testing::kIsThreadSanitized;
 
 /// The given strategy, 256 MB of scratch, and a time limit that turns a hang into a failure.
@@ -24,9 +25,10 @@ using zipccl::testing::kIsThreadSanitized;
   return settings;
 }
 
-/// `full`, or a tenth of it under the thread sanitizer, which takes about ten times as long.
+/// `full`, or a tenth of it under the thread sanitizer, which takes about ten times as long, and a
+/// third under that of addresses.
 [[nodiscard]] constexpr std::uint64_t scaled(std::uint64_t full) {
-  return kIsThreadSanitized ? full / 10 : full;
+  return kIsThreadSanitized ? full / 10 : kIsAddressSanitized ? full / 3 : full;
 }
 
 }  // namespace zipccl::collectives::testing

@@ -11,17 +11,23 @@
 
 namespace zipccl::testing {
 
+// GCC defines names, Clang has features.
+#if defined(__has_feature)
+inline constexpr bool kIsThreadSanitized = __has_feature(thread_sanitizer);
+inline constexpr bool kIsAddressSanitized = __has_feature(address_sanitizer);
+#else
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsThreadSanitized = true;
 #else
 inline constexpr bool kIsThreadSanitized = false;
 #endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kIsAddressSanitized = true;
 #else
-inline constexpr bool kIsSanitized = false;
+inline constexpr bool kIsAddressSanitized = false;
 #endif
+#endif
+inline constexpr bool kIsSanitized = kIsThreadSanitized || kIsAddressSanitized;
 
 /// The distance to the next place of a sweep over all: 1, or with a sanitizer on average `skip`.
 [[nodiscard]] inline std::uint64_t sweepStep(Random& random, std::uint64_t skip) {

@@ -1061,6 +1061,10 @@ class NoDescriptors {
 };
 
 TEST_F(SideChannelTest, LackOfDescriptorsIsAnErrorThatPasses) {
+#if defined(__clang__)
+  if (zipccl::testing::kIsSanitized)
+    GTEST_SKIP() << "Clang's sanitizer looks at objects by a pipe of its own";
+#endif
   const auto expectLack = [](const std::optional<Error>& error) {
     ASSERT_TRUE(error.has_value());
     EXPECT_EQ(error->code(), ErrorCode::kSystemError);
