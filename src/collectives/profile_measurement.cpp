@@ -26,12 +26,9 @@ constexpr std::uint64_t kLeastSampleElements = std::uint64_t{1} << 17;
 constexpr std::uint64_t kTinyElements = 1024;
 constexpr std::uint64_t kLeastOverlapElements = 1U << 14;
 
-// Up to what a link needs for its full speed, which over TCP is much: what 8 MiB tell of 64 was off
-// by a fifth.
-constexpr std::array<std::uint64_t, 5> kLinkBytes = {1U << 12, 1U << 15, 1U << 19, 1U << 23,
-                                                     1U << 25};
-static_assert(kLinkBytes.size() <= policy::LinkProfile::kMaxPoints);
-constexpr std::uint64_t kMostGatheredBytes = std::uint64_t{128} << 20;
+constexpr std::array<std::uint64_t, 5> kLinkBytes = {1U << 12, 1U << 15, 1U << 18, 1U << 21,
+                                                     1U << 23};
+constexpr std::uint64_t kMostGatheredBytes = std::uint64_t{64} << 20;
 
 // What takes no longer is repeated; larger messages are tried while time lasts.
 constexpr int kRepeats = 3;
