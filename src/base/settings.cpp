@@ -292,6 +292,15 @@ constexpr std::array kSpecs = {
         .show = showText<&Settings::pluginDirectory>,
     },
     SettingSpec{
+        .name = "ZIPCCL_TUNE_FILE",
+        .values = "a file name",
+        .defaultValue = "(none)",
+        .help = "What codec and links were measured to do over NCCL, which is then not measured "
+                "again; what it lacks is added. Read and written by rank 0.",
+        .apply = applyText<&Settings::tuneFile>,
+        .show = showText<&Settings::tuneFile>,
+    },
+    SettingSpec{
         .name = "ZIPCCL_HOST_CODEC",
         .values = "auto|scalar|avx2|avx512",
         .defaultValue = "auto",
@@ -484,7 +493,8 @@ ParsedSettings parseSettings(const std::map<std::string, std::string>& variables
 }
 
 std::map<std::string, std::string> withoutFiles(std::map<std::string, std::string> variables) {
-  for (const char* const name : {"ZIPCCL_DEBUG_FILE", "ZIPCCL_PLUGIN_DIR"}) variables.erase(name);
+  for (const char* const name : {"ZIPCCL_DEBUG_FILE", "ZIPCCL_PLUGIN_DIR", "ZIPCCL_TUNE_FILE"})
+    variables.erase(name);
   return variables;
 }
 

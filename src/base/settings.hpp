@@ -55,6 +55,7 @@ struct Settings {
   StrategyChoice strategy = StrategyChoice::kAuto;
   std::uint64_t maxScratchBytes = std::uint64_t{256} << 20;
   std::string pluginDirectory;
+  std::string tuneFile;
   HostCodecChoice hostCodec = HostCodecChoice::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   std::uint32_t verifyEvery = 0;

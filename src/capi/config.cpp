@@ -84,6 +84,7 @@ collectives::CommunicatorSettings resolveNcclSettings(const zipcclConfig_t* conf
   collectives::CommunicatorSettings settings = resolveSettings(config, environment);
   expects(!settings.agreed.checksum, "config.checksum is 1; over NCCL frames have none");
   settings.agreed.verifyEvery = environment.verifyEvery;
+  settings.tuneFile = environment.tuneFile;
   return settings;
 }
 

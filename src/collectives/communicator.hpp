@@ -36,6 +36,7 @@ struct CommunicatorSettings {
   policy::AgreedSettings agreed;           ///< must be equal on all ranks
   std::chrono::milliseconds timeout{0};    ///< longest wait for another rank; zero: for ever
   std::optional<policy::Profile> profile;  ///< rank 0's is used by all; measured where absent
+  std::string tuneFile;  ///< over NCCL, rank 0's counts: where profiles are; empty for none
 };
 
 /// How a call went; added to the statistics.

@@ -15,6 +15,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -25,9 +28,11 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/settings.hpp"
+#include "base/text.hpp"
 #include "codec/layout.hpp"
 #include "collectives/frame_check.hpp"
 #include "collectives/handshake.hpp"
+#include "collectives/tune_file.hpp"
 #include "policy/cost_model.hpp"
 
 namespace zipccl::collectives {
@@ -115,6 +120,7 @@ class Control {
 struct Measured {
   policy::Profile profile;
   std::uint64_t isKnown = 0;
+  std::uint64_t isGiven = 0;  ///< by the tune file
 };
 
 // -------------------------------------------------------------------------------------------------
@@ -329,6 +335,12 @@ Shape shapeOf(const std::vector<HandshakeRecord>& records) {
   return shape;
 }
 
+/// The word of the tune file for communicators of this shape.
+std::string kindOf(const Shape& shape) {
+  const std::set<std::size_t> hosts(shape.begin(), shape.end());
+  return concat("nccl/ranks=", shape.size(), "/hosts=", hosts.size());
+}
+
 /// What this process has measured, by shape of communicator.
 class MeasuredShapes {
  public:
@@ -429,6 +441,28 @@ bool connect(NcclCommunicator& communicator, Control& control) {
   return std::find(connected.begin(), connected.end(), 0U) == connected.end();
 }
 
+/// A file that cannot be used costs the measurement, and nothing else.
+Measured readTuned(const std::string& path, const Shape& shape) {
+  Measured tuned;
+  try {
+    if (const std::optional<policy::Profile> profile = TuneFile(path).find(kindOf(shape))) {
+      tuned = {.profile = *profile, .isKnown = 1, .isGiven = 1};
+    }
+  } catch (const Error& error) {
+    logWarn(error.what());
+  }
+  return tuned;
+}
+
+void keepTuned(const std::string& path, const Shape& shape, const policy::Profile& profile) {
+  try {
+    TuneFile(path).add(kindOf(shape), profile);
+    logInfo(LogSubsystem::kTuning, "the tune file ", path, " has a profile for ", kindOf(shape));
+  } catch (const Error& error) {
+    logWarn(error.what());
+  }
+}
+
 void shakeHands(NcclCommunicator& communicator, Control& control,
                 const CommunicatorSettings& wanted) {
   HandshakeRecord record = makeRecord(wanted.agreed, wanted.profile);
@@ -443,14 +477,19 @@ void shakeHands(NcclCommunicator& communicator, Control& control,
   if (!agreement.profile && wanted.agreed.strategy == StrategyChoice::kAuto) {
     MeasuredShapes& shapes = MeasuredShapes::instance();
     const Shape shape = shapeOf(records);
+    const bool hasTuneFile = communicator.rank() == 0 && !wanted.tuneFile.empty();
+    Measured known = shapes.find(shape);
+    if (hasTuneFile && known.isKnown == 0) known = readTuned(wanted.tuneFile, shape);
     // Rank 0's knowledge counts: all must measure together, or none.
-    Measured measured = control.gather(shapes.find(shape))[0];
+    Measured measured = control.gather(known)[0];
     if (measured.isKnown == 0) {
       measured = withNew<Measurement>([](Measurement& measurement) { return measurement.run(); },
                                       communicator, control);
+      if (hasTuneFile) keepTuned(wanted.tuneFile, shape, measured.profile);
     }
     shapes.keep(shape, measured);
     communicator.profile = measured.profile;
+    communicator.isProfileGiven = measured.isGiven != 0;
   }
   communicator.compressionAgreed = true;
 }

@@ -191,7 +191,7 @@ TEST(Settings, UnknownNamesAreReportedWithWhatWasMeant) {
 
 /// A setting that nothing reads is worse than none: who sets it believes in it.
 TEST(Settings, WhatDoesNothingYetIsUnknown) {
-  for (const char* const name : {"ZIPCCL_TUNE_FILE", "ZIPCCL_STATS"}) {
+  for (const char* const name : {"ZIPCCL_STATS"}) {
     EXPECT_EQ(parseSettings({{name, "1"}}).problems.size(), 1u) << name;
   }
 }
