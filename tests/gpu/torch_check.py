@@ -6,7 +6,7 @@
 # compressed. Results are compared by their hashes, bit for bit, and steps are timed.
 #
 #   torch_check.py --preload libzipccl_preload.so [--link host|tcp|nvlink] [--steps 30]
-#   torch_check.py --preload libzipccl_preload.so --parts training --settings auto --repeats 5
+#   torch_check.py --preload libzipccl_preload.so --parts fsdp,ddp --settings auto --repeats 5
 #
 # Starts itself, two processes for each setting; with repeats again and again, since steps of two processes
 # differ more than those of one. Status 1 when a hash differs or a process fails.
@@ -217,10 +217,9 @@ class Worker:
         self.note(name, torch.stack(losses), *parameters)
         self.times[name] = sorted(times[2:])[len(times[2:]) // 2] * 1000
 
-    def training(self):
+    def fsdp(self):
         torch = self.torch
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-        from torch.nn.parallel import DistributedDataParallel
 
         for reduce in (torch.bfloat16, torch.float32):
             model, width = self.model()
@@ -229,6 +228,10 @@ class Worker:
                 fully_shard(block, mp_policy=policy)
             fully_shard(model, mp_policy=policy)
             self.train(f"FSDP2, reduced in {str(reduce).split('.')[-1]}", model, width)
+
+    def ddp(self):
+        from torch.nn.parallel import DistributedDataParallel
+
         model, width = self.model()
         self.train("DDP", DistributedDataParallel(model, device_ids=[self.rank]), width)
 
@@ -265,7 +268,7 @@ def main():
     parser.add_argument("--link", choices=sorted(LINKS), default="host")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--timeout", type=int, default=120)
-    parser.add_argument("--parts", default="collectives,coalesced,groups_and_streams,capture,training")
+    parser.add_argument("--parts", default="collectives,coalesced,groups_and_streams,capture,fsdp,ddp")
     parser.add_argument("--settings", help="some of auto,named,staged, beside native")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--worker")
