@@ -47,7 +47,7 @@ if [ -z "${BIN:-}" ]; then
   framesBench=$PWD/$buildFolder/bench/gpu_frames_bench
   ncclBench=$PWD/$buildFolder/bench/nccl_collectives_bench
   preload=$PWD/$buildFolder/lib/libzipccl_preload.so
-  torchCheck=$PWD/tests/gpu/torch_check.py
+  torchScripts=$PWD/tests/gpu
   zipccl=$PWD/$buildFolder/bin/zipccl
   faulty=$PWD/$buildFolder/tests/tools/zipccl_faulty_codec
   DATA=${DATA:-$PWD/data}
@@ -59,7 +59,7 @@ else
   framesBench=$BIN/gpu_frames_bench
   ncclBench=$BIN/nccl_collectives_bench
   preload=$BIN/../lib/libzipccl_preload.so
-  torchCheck=$BIN/../torch_check.py
+  torchScripts=$BIN/..
   zipccl=$BIN/zipccl
   faulty=$BIN/zipccl_faulty_codec
   DATA=${DATA:-$here/../data}
@@ -322,6 +322,18 @@ measureNccl() { # name link strategy megabytes
   fi
 }
 
+checkTorch() { # link script argument...
+  local link=$1 script=$2 status=0 log
+  log=$script.$link${CUDA_DEVICE_MAX_CONNECTIONS:+.one_connection}.log
+  shift 2
+  timeout 300 python3 "$torchScripts/$script" --preload "$preload" --link "$link" "$@" >"$out/$log" 2>&1 || status=$?
+  if [ "$status" = 0 ]; then
+    note "ok      $log: $(tail -n 1 "$out/$log")"
+  else
+    noteFailed "FAILED  $log: status $status, $(tail -n 1 "$out/$log")"
+  fi
+}
+
 runNccl() {
   local nccl=${NCCL:-$(findNccl)} link status
   if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -lt 2 ] || [ ! -f "$nccl" ]; then
@@ -336,15 +348,12 @@ runNccl() {
     noteMissing "NOT RUN: PyTorch is not here"
     return
   fi
-  for link in host nvlink; do
-    status=0
-    timeout 300 python3 "$torchCheck" --preload "$preload" --link "$link" >"$out/torch_$link.log" 2>&1 || status=$?
-    if [ "$status" = 0 ]; then
-      note "ok      PyTorch, $link: $(tail -n 1 "$out/torch_$link.log")"
-    else
-      noteFailed "FAILED  PyTorch, $link: status $status; see torch_$link.log"
-    fi
-  done
+  checkTorch host torch_check.py
+  checkTorch nvlink torch_check.py
+  CUDA_DEVICE_MAX_CONNECTIONS=1 checkTorch host torch_check.py --settings staged
+  checkTorch host torch_soak.py
+  checkTorch tcp torch_soak.py --calls 2000
+  checkTorch host torch_faults.py
 }
 
 if wants nccl; then

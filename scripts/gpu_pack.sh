@@ -43,7 +43,7 @@ if [ -n "${NVCOMP:-}" ]; then
 fi
 cp data/*.safetensors "$folder/data/"
 strip -o "$folder/lib/libzipccl_preload.so" "$buildFolder/lib/libzipccl_preload.so"
-cp scripts/gpu_check.sh tests/gpu/torch_check.py "$folder/"
+cp scripts/gpu_check.sh tests/gpu/torch_{check,soak,faults}.py "$folder/"
 
 bytes=$(du -sb "$folder" | cut -f 1)
 say "$folder: $((bytes / 1048576)) MiB. On the machine with the GPU: $(basename "$folder")/gpu_check.sh OUT"
