@@ -80,6 +80,7 @@ TEST(Settings, WhatIsShownReadsBack) {
       {"ZIPCCL_STRATEGY", "staged"},
       {"ZIPCCL_MAX_SCRATCH", "1G"},
       {"ZIPCCL_PLUGIN_DIR", "/opt/plugins"},
+      {"ZIPCCL_TUNE_FILE", "/opt/tune.txt"},
       {"ZIPCCL_HOST_CODEC", "avx2"},
       {"ZIPCCL_TIMEOUT", "5"},
       {"ZIPCCL_VERIFY", "100"},
