@@ -23,7 +23,7 @@ namespace {
 
 using codec::Datatype;
 
-constexpr Datatype kDatatypes[] = {Datatype::kBfloat16, Datatype::kFloat16, Datatype::kFloat32};
+constexpr Datatype kPictured[] = {Datatype::kBfloat16, Datatype::kFloat16, Datatype::kFloat32};
 
 void append(Datatype datatype, float value, std::vector<std::byte>& bytes) {
   auto bits = std::bit_cast<std::uint32_t>(value);
@@ -53,7 +53,7 @@ class InspectPictures : public zipccl::testing::SeededTest {
 
 TEST_F(InspectPictures, GaussianFieldsAreThoseOfSamples) {
   constexpr std::size_t kCount = 1 << 18;
-  for (const Datatype datatype : kDatatypes) {
+  for (const Datatype datatype : kPictured) {
     // In fp16 also where subnormal numbers and infinities have their share.
     const double octave = datatype == Datatype::kFloat16 ? 32.0 * random_.uniform() - 17.0
                                                          : 60.0 * random_.uniform() - 30.0;
@@ -72,7 +72,7 @@ TEST_F(InspectPictures, GaussianFieldsAreThoseOfSamples) {
 }
 
 TEST_F(InspectPictures, BarsAddUp) {
-  for (const Datatype datatype : kDatatypes) {
+  for (const Datatype datatype : kPictured) {
     // Zeros enough for zero codes in some tiles, and a tail.
     const std::size_t count = random_.between(100'000, 200'000);
     const Statistics statistics =
