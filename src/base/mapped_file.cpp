@@ -20,8 +20,7 @@ namespace zipccl {
 namespace {
 
 [[noreturn]] void failWithErrno(const char* verb, const std::string& path, int error) {
-  fail(ErrorCode::kSystemError, "cannot ", verb, ' ', path, ": ",
-       errnoText(error));
+  fail(ErrorCode::kSystemError, "cannot ", verb, ' ', path, ": ", errnoText(error));
 }
 
 }  // namespace

@@ -141,8 +141,7 @@ std::vector<NetworkInterface> listNetworkInterfaces() {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) {
     const int error = errno;
-    fail(ErrorCode::kSystemError,
-         "the network interfaces cannot be listed: ", errnoText(error));
+    fail(ErrorCode::kSystemError, "the network interfaces cannot be listed: ", errnoText(error));
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
   std::vector<NetworkInterface> interfaces;

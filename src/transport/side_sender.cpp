@@ -23,7 +23,6 @@ constexpr std::chrono::milliseconds kLongestPause{500};
 /// After about as much of one connection the others get their turn.
 constexpr std::uint64_t kSendTurnBytes = std::uint64_t{4} << 20;
 
-
 }  // namespace
 
 SideSender::SideSender(SideContext& context, int peer, std::uint64_t id)
