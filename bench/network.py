@@ -172,6 +172,8 @@ class Network:
         everything = [
             ("plm_rsh_agent", str(self._agent)),
             ("orte_tmpdir_base", str(STATE)),
+            # A session of their own would have a share of the cores of its own.
+            ("orte_leave_session_attached", "1"),
             ("pml", "ob1"),
             ("btl", "tcp,self"),
             ("btl_tcp_if_include", "eth0"),
