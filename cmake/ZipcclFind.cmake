@@ -48,6 +48,15 @@ else()
   message(STATUS "zipccl: the GPU code is switched off")
 endif()
 
+# Part of the toolkit, and of use without the rest of it.
+find_path(ZIPCCL_NVTX_FOLDER nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS /usr/local/cuda/include)
+mark_as_advanced(ZIPCCL_NVTX_FOLDER)
+if(ZIPCCL_NVTX_FOLDER)
+  message(STATUS "zipccl: NVTX in ${ZIPCCL_NVTX_FOLDER}")
+else()
+  message(STATUS "zipccl: no NVTX, profilers see no ranges of calls")
+endif()
+
 set(ZIPCCL_HAS_MPI OFF)
 if(ZIPCCL_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)

@@ -26,6 +26,43 @@ bool isPointToPoint(const zipcclNcclCall& call) {
   return call.kind == zipcclNcclSend || call.kind == zipcclNcclRecv;
 }
 
+/// Reduce is none of this library's.
+std::optional<CollectiveKind> collectiveOf(zipcclNcclKind kind) {
+  switch (kind) {
+    case zipcclNcclAllGather:
+      return CollectiveKind::kAllGather;
+    case zipcclNcclReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case zipcclNcclAllReduce:
+      return CollectiveKind::kAllReduce;
+    case zipcclNcclBroadcast:
+      return CollectiveKind::kBroadcast;
+    case zipcclNcclAlltoAll:
+      return CollectiveKind::kAlltoAll;
+    case zipcclNcclGather:
+      return CollectiveKind::kGather;
+    case zipcclNcclScatter:
+      return CollectiveKind::kScatter;
+    case zipcclNcclSend:
+    case zipcclNcclRecv:
+      return CollectiveKind::kSendRecv;
+    case zipcclNcclReduce:
+    case zipcclNcclNumKinds:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool hasDatatype(const zipcclNcclCall& call) {
+  return call.datatype >= 0 && call.datatype <= static_cast<int>(Datatype::kFloat8e5m2);
+}
+
+CallRange rangeOf(const zipcclNcclCall& call, policy::Strategy strategy) {
+  const std::optional<CollectiveKind> collective = collectiveOf(call.kind);
+  if (!collective || !hasDatatype(call)) return {};
+  return {*collective, datatypeOfCall(call), call.count, strategy};
+}
+
 /// One call, or all sends and receives of a communicator, in the making.
 class PhaseBuilder {
  public:
@@ -35,6 +72,7 @@ class PhaseBuilder {
   /// The call as it is.
   [[nodiscard]] Phase native(const zipcclNcclCall& call, const policy::Decision& decision) const {
     Phase phase;
+    phase.range = rangeOf(call, decision.strategy);
     phase.lanes.push_back(makeNativeLane(api_, call));
     phase.addStream({call.stream});
     communicator_.countNative(call);
@@ -71,6 +109,7 @@ class PhaseBuilder {
     }
     const bool hasInput = !isBroadcast || call.peer == communicator_.rank();
     Phase phase;
+    phase.range = rangeOf(call, policy::Strategy::kStaged);
     addNativeForm(phase, collective, call, parts * bytesOfCall(call));
     addGather(phase, std::move(work), hasInput ? bytesOfCall(call) : 0);
     return phase;
@@ -149,6 +188,7 @@ class PhaseBuilder {
       work.history = &communicator.gathers;
       work.number = begun.number;
       Phase phase;
+      phase.range = rangeOf(call, policy::Strategy::kStaged);
       phase.addStream(work.stream);
       phase.lanes.push_back(
           makeGatherLane(communicator, std::move(work), std::exchange(both->outcome, nullptr)));
@@ -174,6 +214,7 @@ class PhaseBuilder {
     const bool sendsOne = call.kind == zipcclNcclGather && !isRoot;
     const bool receivesOne = call.kind == zipcclNcclScatter && !isRoot;
     Phase phase;
+    phase.range = rangeOf(call, policy::Strategy::kStaged);
     phase.addStream({call.stream});
     const SharedOutcome outcome = newOutcome();
     outcome->decision = fresh.decision;
@@ -210,6 +251,7 @@ class PhaseBuilder {
 
   [[nodiscard]] Phase pointToPoint(std::span<const zipcclNcclCall* const> calls) const {
     Phase phase;
+    phase.range = CallRange(calls.size());
     const SharedOutcome outcome = newOutcome();
     std::map<std::pair<int, bool>, std::vector<PairMessage>> messages;
     for (const zipcclNcclCall* call : calls) {
@@ -285,6 +327,7 @@ class PhaseBuilder {
     work.stream = {call.stream};
     outcome->decision = work.plan.decision;
     Phase phase;
+    phase.range = rangeOf(call, policy::Strategy::kStaged);
     phase.addStream(work.stream);
     // What is added up in another order than NCCL's has other bits.
     if (work.plan.facts.keepsRounding) {

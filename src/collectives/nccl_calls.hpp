@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/call_range.hpp"
 #include "collectives/nccl_communicator.hpp"
 #include "collectives/nccl_lanes.hpp"
 #include "transport/transport.hpp"
@@ -25,6 +26,7 @@ struct Phase {
   /// Copies this rank's own elements, on the codec's stream, while frames travel; may be empty.
   std::function<void()> copyOwn;
   bool isContinued = false;  ///< by the next one: the call has no result yet
+  CallRange range;           ///< for profilers
 
   void addStream(transport::StreamHandle stream);
 };
