@@ -346,6 +346,14 @@ constexpr std::array kSpecs = {
             },
         .show = [](const Settings& s) { return concat(s.verifyEvery); },
     },
+    SettingSpec{
+        .name = "ZIPCCL_STATS",
+        .values = "a file name; %h is the host, %p the process, %r its rank",
+        .defaultValue = "(none)",
+        .help = "Where each process leaves counts of its calls, as JSON, at its end.",
+        .apply = applyText<&Settings::statisticsFile>,
+        .show = showText<&Settings::statisticsFile>,
+    },
 };
 
 /// What the interposer reads by itself, since it cannot depend on this library: known here, so that
@@ -493,8 +501,10 @@ ParsedSettings parseSettings(const std::map<std::string, std::string>& variables
 }
 
 std::map<std::string, std::string> withoutFiles(std::map<std::string, std::string> variables) {
-  for (const char* const name : {"ZIPCCL_DEBUG_FILE", "ZIPCCL_PLUGIN_DIR", "ZIPCCL_TUNE_FILE"})
+  for (const char* const name :
+       {"ZIPCCL_DEBUG_FILE", "ZIPCCL_PLUGIN_DIR", "ZIPCCL_STATS", "ZIPCCL_TUNE_FILE"}) {
     variables.erase(name);
+  }
   return variables;
 }
 

@@ -59,6 +59,7 @@ struct Settings {
   HostCodecChoice hostCodec = HostCodecChoice::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   std::uint32_t verifyEvery = 0;
+  std::string statisticsFile;
 };
 
 /// One environment variable.

@@ -55,6 +55,7 @@ CallOutcome run(Engine& engine, const AllReduceArguments& arguments) {
   outcome.inputBytes = arguments.elementCount * elementBytes(arguments.datatype);
   // What is gathered was made here: it is no input.
   outcome.encodedBytes += gathered.encodedBytes;
+  outcome.plainBytes += gathered.plainBytes;
   outcome.chunks += gathered.chunks;
   outcome.hadDynamicPart = outcome.hadDynamicPart || gathered.hadDynamicPart;
   return outcome;

@@ -21,6 +21,7 @@
 #include "collectives/profile_measurement.hpp"
 #include "collectives/reduce_scatter.hpp"
 #include "collectives/send_receive.hpp"
+#include "collectives/statistics_file.hpp"
 
 namespace zipccl::collectives {
 namespace {
@@ -39,6 +40,26 @@ class BusyGuard {
  private:
   std::atomic<bool>& isBusy_;
 };
+
+constexpr CollectiveKind kindOf(const AllGatherArguments&) { return CollectiveKind::kAllGather; }
+constexpr CollectiveKind kindOf(const AllToAllArguments&) { return CollectiveKind::kAlltoAll; }
+constexpr CollectiveKind kindOf(const AllToAllvArguments&) { return CollectiveKind::kAlltoAllv; }
+constexpr CollectiveKind kindOf(const AllReduceArguments&) { return CollectiveKind::kAllReduce; }
+constexpr CollectiveKind kindOf(const BroadcastArguments&) { return CollectiveKind::kBroadcast; }
+constexpr CollectiveKind kindOf(const GatherArguments&) { return CollectiveKind::kGather; }
+constexpr CollectiveKind kindOf(const ScatterArguments&) { return CollectiveKind::kScatter; }
+constexpr CollectiveKind kindOf(const ReduceScatterArguments&) {
+  return CollectiveKind::kReduceScatter;
+}
+constexpr CollectiveKind kindOf(const PointToPoint&) { return CollectiveKind::kSendRecv; }
+
+/// The outcome of a call, or of a group of which these arguments are the first.
+template <class Arguments>
+CallOutcome named(CallOutcome outcome, const Arguments& arguments) {
+  outcome.collective = kindOf(arguments);
+  outcome.datatype = arguments.datatype;
+  return outcome;
+}
 
 }  // namespace
 
@@ -173,6 +194,7 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport,
     profile_ = measureProfile(*transport_, *codec_, settings_.maxScratchBytes);
   }
   wireBytesBefore_ = transport_->statistics().wireBytes;
+  startStatistics(rank(), rankCount());
 }
 
 template <class Arguments>
@@ -183,7 +205,8 @@ void Communicator::check(const Arguments& arguments) const {
 template <class Arguments>
 void Communicator::call(const Arguments& arguments) {
   check(arguments);
-  run(Participants::kAllRanks, [&](Engine& engine) { return collectives::run(engine, arguments); });
+  run(Participants::kAllRanks,
+      [&](Engine& engine) { return named(collectives::run(engine, arguments), arguments); });
 }
 
 template void Communicator::check(const AllGatherArguments&) const;
@@ -211,15 +234,18 @@ void Communicator::allGather(const void* send, void* receive, std::uint64_t elem
 
 void Communicator::sendReceive(const PointToPoint& operation, transport::StreamHandle stream) {
   check(operation);
-  run(Participants::kSomeRanks,
-      [&](Engine& engine) { return sendReceiveAlone(engine, operation, stream); });
+  run(Participants::kSomeRanks, [&](Engine& engine) {
+    return named(sendReceiveAlone(engine, operation, stream), operation);
+  });
 }
 
 void Communicator::sendReceiveGroup(std::span<const PointToPoint> operations,
                                     transport::StreamHandle stream) {
   for (const PointToPoint& operation : operations) check(operation);
-  run(Participants::kSomeRanks,
-      [&](Engine& engine) { return collectives::sendReceiveGroup(engine, operations, stream); });
+  run(Participants::kSomeRanks, [&](Engine& engine) {
+    CallOutcome outcome = collectives::sendReceiveGroup(engine, operations, stream);
+    return operations.empty() ? outcome : named(std::move(outcome), operations.front());
+  });
 }
 
 void Communicator::run(Participants participants, const std::function<CallOutcome(Engine&)>& call) {
@@ -257,6 +283,7 @@ void Communicator::run(Participants participants, const std::function<CallOutcom
 }
 
 void Communicator::record(const CallOutcome& outcome) {
+  recordCall(outcome);
   const std::lock_guard lock(mutex_);
   statistics_.add(outcome);
   statistics_.wireBytesSent = transport_->statistics().wireBytes - wireBytesBefore_;

@@ -41,10 +41,13 @@ struct CommunicatorSettings {
 
 /// How a call went; added to the statistics.
 struct CallOutcome {
+  std::optional<CollectiveKind> collective;  ///< none: it is not counted by kind
+  Datatype datatype = Datatype::kInt8;       ///< of a group of messages: of the first
   policy::Decision decision;
   std::uint64_t inputBytes = 0;
   std::uint64_t stagedInputBytes = 0;  ///< the part of inputBytes that was compressed
-  std::uint64_t encodedBytes = 0;
+  std::uint64_t encodedBytes = 0;      ///< of frames that this rank made
+  std::uint64_t plainBytes = 0;        ///< of the elements in them
   std::uint64_t chunks = 0;
   bool hadDynamicPart = false;
   policy::ExtraSpace extraSeen;  ///< what the frames that this rank sent and received needed

@@ -123,6 +123,7 @@ void FrameGather::readReports(Slot& slot) {
   if (const std::optional<std::size_t> part = ownPart()) {
     outcome_.inputBytes += slot.frames[*part].sourceBytes;
     outcome_.encodedBytes += slot.frames[*part].staticBytes + reports[*part].dynamicBytes;
+    outcome_.plainBytes += slot.frames[*part].sourceBytes;
   }
 }
 

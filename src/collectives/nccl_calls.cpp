@@ -26,41 +26,10 @@ bool isPointToPoint(const zipcclNcclCall& call) {
   return call.kind == zipcclNcclSend || call.kind == zipcclNcclRecv;
 }
 
-/// Reduce is none of this library's.
-std::optional<CollectiveKind> collectiveOf(zipcclNcclKind kind) {
-  switch (kind) {
-    case zipcclNcclAllGather:
-      return CollectiveKind::kAllGather;
-    case zipcclNcclReduceScatter:
-      return CollectiveKind::kReduceScatter;
-    case zipcclNcclAllReduce:
-      return CollectiveKind::kAllReduce;
-    case zipcclNcclBroadcast:
-      return CollectiveKind::kBroadcast;
-    case zipcclNcclAlltoAll:
-      return CollectiveKind::kAlltoAll;
-    case zipcclNcclGather:
-      return CollectiveKind::kGather;
-    case zipcclNcclScatter:
-      return CollectiveKind::kScatter;
-    case zipcclNcclSend:
-    case zipcclNcclRecv:
-      return CollectiveKind::kSendRecv;
-    case zipcclNcclReduce:
-    case zipcclNcclNumKinds:
-      break;
-  }
-  return std::nullopt;
-}
-
-bool hasDatatype(const zipcclNcclCall& call) {
-  return call.datatype >= 0 && call.datatype <= static_cast<int>(Datatype::kFloat8e5m2);
-}
-
 CallRange rangeOf(const zipcclNcclCall& call, policy::Strategy strategy) {
-  const std::optional<CollectiveKind> collective = collectiveOf(call.kind);
-  if (!collective || !hasDatatype(call)) return {};
-  return {*collective, datatypeOfCall(call), call.count, strategy};
+  const CallOutcome named = outcomeOf(call);
+  if (!named.collective) return {};
+  return {*named.collective, named.datatype, call.count, strategy};
 }
 
 /// One call, or all sends and receives of a communicator, in the making.
@@ -76,7 +45,7 @@ class PhaseBuilder {
     phase.lanes.push_back(makeNativeLane(api_, call));
     phase.addStream({call.stream});
     communicator_.countNative(call);
-    const SharedOutcome outcome = newOutcome();
+    const SharedOutcome outcome = newOutcome(call);
     outcome->decision = decision;
     outcome->inputBytes = bytesOfCall(call);
     return phase;
@@ -111,7 +80,7 @@ class PhaseBuilder {
     Phase phase;
     phase.range = rangeOf(call, policy::Strategy::kStaged);
     addNativeForm(phase, collective, call, parts * bytesOfCall(call));
-    addGather(phase, std::move(work), hasInput ? bytesOfCall(call) : 0);
+    addGather(phase, call, std::move(work), hasInput ? bytesOfCall(call) : 0);
     return phase;
   }
 
@@ -129,7 +98,7 @@ class PhaseBuilder {
       work.firstElement.push_back(rank * call.count);
     }
     work.receive = call.recvbuff;
-    const SharedOutcome outcome = newOutcome();
+    const SharedOutcome outcome = newOutcome(call);
     outcome->inputBytes = bytesOfCall(call) * ranks();
     return reducePhase(call, std::move(work), reduction, outcome);
   }
@@ -162,7 +131,7 @@ class PhaseBuilder {
       const std::uint64_t own =
           both->firstElement[static_cast<std::size_t>(builder.communicator_.rank())];
       work.receive = bytesAt(call.recvbuff, own * elementBytes(datatype));
-      both->outcome = builder.newOutcome();
+      both->outcome = builder.newOutcome(call);
       both->outcome->inputBytes = bytesOfCall(call);
       Phase phase = builder.reducePhase(call, std::move(work), reduction, both->outcome);
       phase.isContinued = true;
@@ -216,7 +185,7 @@ class PhaseBuilder {
     Phase phase;
     phase.range = rangeOf(call, policy::Strategy::kStaged);
     phase.addStream({call.stream});
-    const SharedOutcome outcome = newOutcome();
+    const SharedOutcome outcome = newOutcome(call);
     outcome->decision = fresh.decision;
     outcome->inputBytes =
         sendsMany ? bytesOfCall(call) * ranks() : (receivesOne ? 0 : bytesOfCall(call));
@@ -252,7 +221,7 @@ class PhaseBuilder {
   [[nodiscard]] Phase pointToPoint(std::span<const zipcclNcclCall* const> calls) const {
     Phase phase;
     phase.range = CallRange(calls.size());
-    const SharedOutcome outcome = newOutcome();
+    const SharedOutcome outcome = newOutcome(*calls.front());
     std::map<std::pair<int, bool>, std::vector<PairMessage>> messages;
     for (const zipcclNcclCall* call : calls) {
       const bool isOut = call->kind == zipcclNcclSend;
@@ -279,11 +248,14 @@ class PhaseBuilder {
     return static_cast<std::uint64_t>(communicator_.rankCount());
   }
 
-  [[nodiscard]] SharedOutcome newOutcome() const {
-    return {new CallOutcome, [&communicator = communicator_](CallOutcome* outcome) {
-              communicator.record(*outcome);
-              delete outcome;
-            }};
+  /// The outcome of a call, or of a group of which this is the first.
+  [[nodiscard]] SharedOutcome newOutcome(const zipcclNcclCall& call) const {
+    SharedOutcome outcome(new CallOutcome(outcomeOf(call)),
+                          [&communicator = communicator_](CallOutcome* made) {
+                            communicator.record(*made);
+                            delete made;
+                          });
+    return outcome;
   }
 
   void planReduction(ReduceWork& work, CollectiveKind collective, Datatype datatype,
@@ -310,8 +282,9 @@ class PhaseBuilder {
     phase.lanes.push_back(makeNativeLane(api_, native));
   }
 
-  void addGather(Phase& phase, GatherWork work, std::uint64_t inputBytes) const {
-    const SharedOutcome outcome = newOutcome();
+  void addGather(Phase& phase, const zipcclNcclCall& call, GatherWork work,
+                 std::uint64_t inputBytes) const {
+    const SharedOutcome outcome = newOutcome(call);
     outcome->decision = work.plan.decision;
     outcome->inputBytes = inputBytes;
     outcome->stagedInputBytes = inputBytes;

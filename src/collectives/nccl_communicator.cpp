@@ -15,6 +15,7 @@
 #include "base/random.hpp"
 #include "codec/layout.hpp"
 #include "collectives/host_stream_codec.hpp"
+#include "collectives/statistics_file.hpp"
 #include "transport/host_stream_device.hpp"
 #if defined(ZIPCCL_HAS_CUDA)
 #include "collectives/gpu_stream_codec.hpp"
@@ -29,6 +30,36 @@ constexpr int kAvg = 4;
 
 std::size_t statusCount(int rankCount) {
   return std::max<std::size_t>(2048, 16 * static_cast<std::size_t>(rankCount));
+}
+
+bool isDatatype(int datatype) {
+  return datatype >= 0 && datatype <= static_cast<int>(Datatype::kFloat8e5m2);
+}
+
+std::optional<CollectiveKind> collectiveOf(zipcclNcclKind kind) {
+  switch (kind) {
+    case zipcclNcclAllGather:
+      return CollectiveKind::kAllGather;
+    case zipcclNcclReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case zipcclNcclAllReduce:
+      return CollectiveKind::kAllReduce;
+    case zipcclNcclBroadcast:
+      return CollectiveKind::kBroadcast;
+    case zipcclNcclAlltoAll:
+      return CollectiveKind::kAlltoAll;
+    case zipcclNcclGather:
+      return CollectiveKind::kGather;
+    case zipcclNcclScatter:
+      return CollectiveKind::kScatter;
+    case zipcclNcclSend:
+    case zipcclNcclRecv:
+      return CollectiveKind::kSendRecv;
+    case zipcclNcclReduce:
+    case zipcclNcclNumKinds:
+      break;
+  }
+  return std::nullopt;
 }
 
 DeviceParts openCuda([[maybe_unused]] int deviceNumber) {
@@ -51,6 +82,14 @@ DeviceParts openDevice(const zipcclNcclApi& api, int deviceNumber) {
   auto device = std::make_shared<transport::HostStreamDevice>(functions, deviceNumber);
   std::unique_ptr<StreamCodec> codec = makeHostStreamCodec(*device);
   return {std::move(device), std::move(codec)};
+}
+
+CallOutcome outcomeOf(const zipcclNcclCall& call) noexcept {
+  CallOutcome outcome;
+  if (!isDatatype(call.datatype)) return outcome;
+  outcome.collective = collectiveOf(call.kind);
+  outcome.datatype = static_cast<Datatype>(call.datatype);
+  return outcome;
 }
 
 std::span<std::byte> RoundScratch::reserve(std::uint64_t round, std::uint64_t bytes) {
@@ -99,7 +138,9 @@ NcclCommunicator::NcclCommunicator(const zipcclNcclApi& api, void* comm,
                    : nullptr),
       peers(static_cast<std::size_t>(rankCount()), PeerHistories(kLag)),
       statuses_(*device, statusCount(rankCount()) * sizeof(std::uint32_t)),
-      statusUses_(statusCount(rankCount())) {}
+      statusUses_(statusCount(rankCount())) {
+  startStatistics(rank(), rankCount());
+}
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::make(const zipcclNcclApi& api, void* comm,
                                                          const CommunicatorSettings& wanted) {
@@ -121,6 +162,8 @@ void NcclCommunicator::destroy(std::unique_ptr<NcclCommunicator> communicator) n
     // Its gates need the courier until they have passed.
     device->record(communicator->decoded.get(), communicator->codecStream.get());
     communicator->await(communicator->decoded.get());
+    // All gates have passed, and what the last calls were like is known.
+    communicator->hearOfFrames();
     // Nobody may have asked since the last comparison.
     if (communicator->verifier) static_cast<void>(communicator->asyncError());
     communicator.reset();
@@ -466,6 +509,7 @@ std::uint32_t* NcclCommunicator::takeStatus(const FramePlace& place, int peer) {
 }
 
 void NcclCommunicator::record(const CallOutcome& outcome) {
+  recordCall(outcome);
   const std::lock_guard lock(mutex_);
   statistics_.add(outcome);
   statistics_.scratchBytes = scratch.heldBytes();
@@ -478,7 +522,7 @@ void NcclCommunicator::countNative(const zipcclNcclCall& call) {
 
 void NcclCommunicator::recordNative(const zipcclNcclCall& call) {
   countNative(call);
-  CallOutcome outcome;
+  CallOutcome outcome = outcomeOf(call);
   outcome.decision = decideAfresh(call);
   if (outcome.decision.strategy != policy::Strategy::kNative) {
     outcome.decision = {.reason = policy::Reason::kPassesThrough};

@@ -50,6 +50,10 @@ struct DeviceParts {
 /// tests. Throws Error(kInvalidUsage) in a build without CUDA otherwise.
 [[nodiscard]] DeviceParts openDevice(const zipcclNcclApi& api, int deviceNumber);
 
+/// The outcome of a call, of which nothing but its kind and datatype is known yet; none of Reduce,
+/// which is none of this library's, nor of a datatype that NCCL refuses.
+[[nodiscard]] CallOutcome outcomeOf(const zipcclNcclCall& call) noexcept;
+
 /// Scratch of the rounds of one communicator: two rounds share a block, one from either end. It
 /// grows once at most, to the bound; the first block stays until nothing is in flight, since to
 /// free memory may wait for all of the device's work.

@@ -52,7 +52,10 @@ class MessageObserver final : public FrameObserver {
                       .extraBytes = report.extraBytes,
                       .lowTiles = report.note.lowTiles});
     outcome_->hadDynamicPart = outcome_->hadDynamicPart || report.dynamicBytes != 0;
-    if (maker == rank_) outcome_->encodedBytes += codec::staticBytes(spec) + report.dynamicBytes;
+    if (maker == rank_) {
+      outcome_->encodedBytes += codec::staticBytes(spec) + report.dynamicBytes;
+      outcome_->plainBytes += spec.elementCount * codec::elementBytes(spec.datatype);
+    }
     if (--framesLeft_ == 0) atEnd_(observation_.extra());
   }
 

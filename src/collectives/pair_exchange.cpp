@@ -241,6 +241,7 @@ void PairExchange::startSend(Pair& pair) {
     engine_.codec.readReports(slot.data(), 0, {&item.report, 1}, stream_);
     item.isHeaderKnown = true;
     outcome_.encodedBytes += item.frame.staticBytes + item.report.dynamicBytes;
+    outcome_.plainBytes += item.frame.sourceBytes;
     part.data = slot.data();
     part.bytes = item.frame.staticBytes;
   }
