@@ -80,6 +80,10 @@ Transfer SideReceiver::readHeader() {
   headerByteCount_ += transfer.bytes;
   if (headerByteCount_ < sizeof(SideMessageHeader)) return transfer;
   std::memcpy(&header_, headerBytes_.data(), sizeof(header_));
+  if (header_.seal != header_.expectedSeal()) {
+    fail(ErrorCode::kRemoteError, "the header of a message of ", context_.describe(peer_), " to ",
+         context_.describeSelf(), " is damaged");
+  }
   if (header_.bytes > context_.limits.maxMessageBytes) {
     fail(ErrorCode::kRemoteError, context_.describe(peer_), " sends a message of ",
          describeBytes(header_.bytes), " to ", context_.describeSelf(), ", and at most ",

@@ -50,7 +50,7 @@ SideSender::Clock::time_point SideSender::nextAt() const noexcept {
 
 void SideSender::queue(const SideTag& tag, std::shared_ptr<const std::vector<std::byte>> bytes) {
   if (hasEnded()) failUnsent();
-  const SideMessageHeader header{bytes->size(), tag.call, tag.chunk};
+  const SideMessageHeader header = sealedHeader(bytes->size(), tag.call, tag.chunk);
   unsent_.push_back({header, std::move(bytes), 0});
 }
 

@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/random.hpp"
+
 namespace zipccl::transport {
 
 /// Where a rank listens, for the records of a handshake. All zeros are none.
@@ -58,16 +60,33 @@ struct SideWelcome {
   friend bool operator==(const SideWelcome&, const SideWelcome&) = default;
 };
 
+/// Its seal is over the rest: who believed a damaged size would wait for bytes that never come, or
+/// take bytes of a message for a header.
 struct SideMessageHeader {
   std::uint64_t bytes = 0;  ///< of the message behind this header
   std::uint64_t call = 0;
   std::uint64_t chunk = 0;
+  std::uint64_t seal = 0;  ///< expectedSeal()
+
+  [[nodiscard]] constexpr std::uint64_t expectedSeal() const noexcept {
+    std::uint64_t state = bytes;
+    state = splitMix64(state) ^ call;
+    state = splitMix64(state) ^ chunk;
+    return splitMix64(state);
+  }
 };
+
+[[nodiscard]] constexpr SideMessageHeader sealedHeader(std::uint64_t bytes, std::uint64_t call,
+                                                       std::uint64_t chunk) noexcept {
+  SideMessageHeader header{.bytes = bytes, .call = call, .chunk = chunk};
+  header.seal = header.expectedSeal();
+  return header;
+}
 
 static_assert(sizeof(SideAddress) == 32 && offsetof(SideAddress, family) == 24);
 static_assert(sizeof(SideHello) == 24 && offsetof(SideHello, token) == 16);
 static_assert(sizeof(SideWelcome) == 24 && offsetof(SideWelcome, token) == 16);
-static_assert(sizeof(SideMessageHeader) == 24 && offsetof(SideMessageHeader, chunk) == 16);
+static_assert(sizeof(SideMessageHeader) == 32 && offsetof(SideMessageHeader, seal) == 24);
 static_assert(std::is_trivially_copyable_v<SideAddress> &&
               std::is_trivially_copyable_v<SideHello> &&
               std::is_trivially_copyable_v<SideWelcome> &&

@@ -685,14 +685,14 @@ TEST_F(SideChannelTest, ASecondConnectionOfARankIsRefusedOnceTheFirstIsUsed) {
   const UniqueFd unused = duel.connect();
   const UniqueFd first = duel.connect();
   EXPECT_TRUE(duel.driveUntil([&] { return hasEnded(unused); })) << "replaced";
-  write(first, bytesOf(SideMessageHeader{0, 1, 2}));
+  write(first, bytesOf(sealedHeader(0, 1, 2)));
   std::optional<SideMessage> message;
   ASSERT_TRUE(duel.driveUntil([&] { return (message = duel.channel.receive(1)).has_value(); }));
   EXPECT_EQ(message->tag, (SideTag{1, 2}));
   const UniqueFd second = connectTo(duel.channel.address());
   write(second, bytesOf(helloFrom(1, duel.channel.address())));
   EXPECT_TRUE(duel.driveUntil([&] { return hasEnded(second); }));
-  write(first, bytesOf(SideMessageHeader{0, 3, 4}));
+  write(first, bytesOf(sealedHeader(0, 3, 4)));
   ASSERT_TRUE(duel.driveUntil([&] { return (message = duel.channel.receive(1)).has_value(); }));
   EXPECT_EQ(message->tag, (SideTag{3, 4}));
 }
@@ -727,9 +727,9 @@ TEST_F(SideChannelTest, AnEndInsideAMessageIsAnError) {
       Duel duel;
       UniqueFd fd = duel.connect();
       std::vector<std::byte> bytes(sizeof(SideMessageHeader) + 1000);
-      std::memcpy(bytes.data(), bytesOf(SideMessageHeader{1000, 1, 1}).data(),
+      std::memcpy(bytes.data(), bytesOf(sealedHeader(1000, 1, 1)).data(),
                   sizeof(SideMessageHeader));
-      write(fd, bytesOf(SideMessageHeader{0, 5, 6}));
+      write(fd, bytesOf(sealedHeader(0, 5, 6)));
       write(fd, std::span(bytes).first(byteCount));
       // A reset may overtake what has not been read.
       std::optional<SideMessage> message;
@@ -757,11 +757,29 @@ TEST_F(SideChannelTest, AMessageBeyondTheLimitIsAnErrorBeforeItIsRead) {
   limits.maxMessageBytes = 5000;
   Duel duel(limits);
   const UniqueFd fd = duel.connect();
-  write(fd, bytesOf(SideMessageHeader{5001, 0, 0}));
+  write(fd, bytesOf(sealedHeader(5001, 0, 0)));
   const std::optional<Error> error = errorOfProgress(duel.channel);
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ErrorCode::kRemoteError);
   expectMentions(*error, {"rank 1", "5001 bytes", "5000 bytes"});
+}
+
+TEST_F(SideChannelTest, ADamagedHeaderIsAnError) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    Duel duel;
+    const UniqueFd fd = duel.connect();
+    const SideMessageHeader header = sealedHeader(random_.below(5000), random_(), random_());
+    std::vector<std::byte> bytes(sizeof(header));
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    const std::uint64_t bit = random_.below(8 * sizeof(header));
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    write(fd, bytes);
+    const std::optional<Error> error = errorOfProgress(duel.channel);
+    ASSERT_TRUE(error.has_value()) << "bit " << bit;
+    EXPECT_EQ(error->code(), ErrorCode::kRemoteError);
+    expectMentions(*error, {"rank 1", "header", "damaged"});
+    EXPECT_FALSE(duel.channel.receive(1).has_value());
+  }
 }
 
 TEST_F(SideChannelTest, MemoryGrowsWithWhatComesNotWithWhatIsAnnounced) {
@@ -769,7 +787,7 @@ TEST_F(SideChannelTest, MemoryGrowsWithWhatComesNotWithWhatIsAnnounced) {
   limits.maxMessageBytes = ~std::uint64_t{0};
   Duel duel(limits);
   UniqueFd fd = duel.connect();
-  write(fd, bytesOf(SideMessageHeader{std::uint64_t{1} << 60, 0, 0}));
+  write(fd, bytesOf(sealedHeader(std::uint64_t{1} << 60, 0, 0)));
   write(fd, *randomBytes(random_, 1000));
   for (int i = 0; i < 100; ++i) duel.channel.progress();
   fd.reset();
