@@ -17,6 +17,7 @@
 #include "collectives/nccl_communicator.hpp"
 #include "collectives/test_settings.hpp"
 #include "fake_nccl.h"
+#include "forwarding_stream_codec.hpp"
 #include "log_capture.hpp"
 #include "nccl_ranks.hpp"
 #include "support/seeded_test.hpp"
@@ -27,36 +28,23 @@ namespace zipccl::collectives::testing {
 namespace {
 
 /// Flips a bit, once, in what it has decoded or reduced.
-class FaultyCodec final : public StreamCodec {
+class FaultyCodec final : public ForwardingStreamCodec {
  public:
   FaultyCodec(std::unique_ptr<StreamCodec> codec, transport::Device& device)
-      : codec_(std::move(codec)), device_(static_cast<transport::HostStreamDevice&>(device)) {}
+      : ForwardingStreamCodec(std::move(codec)),
+        device_(static_cast<transport::HostStreamDevice&>(device)) {}
 
   /// In the next output that has so many bytes, at this one.
   void plant(std::uint64_t atByte) { atByte_ = atByte; }
   [[nodiscard]] bool isPlanted() const { return atByte_.has_value(); }
 
-  void encode(std::span<const EncodeJob> jobs, transport::StreamHandle stream) override {
-    codec_->encode(jobs, stream);
-  }
   void decode(std::span<const DecodeJob> jobs, transport::StreamHandle stream) override {
-    codec_->decode(jobs, stream);
+    ForwardingStreamCodec::decode(jobs, stream);
     for (const DecodeJob& job : jobs) flip(job.spec, job.output, stream);
   }
   void decodeReduce(const ReduceJob& job, transport::StreamHandle stream) override {
-    codec_->decodeReduce(job, stream);
+    ForwardingStreamCodec::decodeReduce(job, stream);
     flip(job.spec, job.output, stream);
-  }
-  void compare(const CompareJob& job, transport::StreamHandle stream) override {
-    codec_->compare(job, stream);
-  }
-  void exportDynamic(std::span<const DynamicPart> parts, const Gate& gate,
-                     transport::StreamHandle stream) override {
-    codec_->exportDynamic(parts, gate, stream);
-  }
-  void importDynamic(std::span<const DynamicPart> parts, const Gate& gate,
-                     transport::StreamHandle stream) override {
-    codec_->importDynamic(parts, gate, stream);
   }
 
  private:
@@ -67,7 +55,6 @@ class FaultyCodec final : public StreamCodec {
     device_.enqueue(stream, [at] { *at ^= std::byte{1}; });
   }
 
-  std::unique_ptr<StreamCodec> codec_;
   transport::HostStreamDevice& device_;
   std::optional<std::uint64_t> atByte_;
 };
