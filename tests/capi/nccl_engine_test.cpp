@@ -5,7 +5,6 @@
 // with so little scratch that calls take many rounds.
 
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zipccl/nccl_engine.h>
@@ -30,6 +29,7 @@
 #include "fake_nccl.h"
 #include "fake_nccl_api.hpp"
 #include "nccl_calls.h"
+#include "rank_processes.hpp"
 #include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 
@@ -917,10 +917,6 @@ TEST_F(NcclEngine, SoakOfRandomGroupsKeepsItsMemory) {
 
 // Ranks as processes: this program again, told by its environment what to play.
 
-constexpr const char* kScene = "ZIPCCL_TEST_SCENE";
-constexpr const char* kSceneRank = "ZIPCCL_TEST_SCENE_RANK";
-constexpr const char* kSceneId = "ZIPCCL_TEST_SCENE_ID";
-
 /// A message from rank 1 to rank 0 of which much is a dynamic part.
 struct OneMessage {
   explicit OneMessage(const Rank& ofRank, std::uint64_t count) : rank(ofRank) {
@@ -999,90 +995,41 @@ int playFork(const Rank& rank) {
   return ncclCommDestroy(rank.comm) == kSuccess ? 0 : 5;
 }
 
-int play(const std::string& scene) {
-  Rank rank{.rank = std::atoi(std::getenv(kSceneRank)), .count = 2};
-  ncclUniqueId id{};
-  const std::string hex = std::getenv(kSceneId);
-  for (std::size_t i = 0; i < sizeof(id); ++i) {
-    id.internal[i] = static_cast<char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-  }
+int play(const PlayedRank& played) {
+  Rank rank{.rank = played.rank, .count = played.count};
   fakeSetDevice(rank.rank);
-  if (ncclCommInitRank(&rank.comm, rank.count, id, rank.rank) != kSuccess) return 10;
+  if (ncclCommInitRank(&rank.comm, rank.count, played.id, rank.rank) != kSuccess) return 10;
   engine().attach(&fakeNcclApi(), &rank.comm, 1, &rank.attached);
   if (rank.attached == nullptr) return 11;
   for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
-  if (scene == "exit") return playExitWithoutDestroy(rank);
-  if (scene == "kill") return playKilledPeer(rank);
-  return scene == "fork" ? playFork(rank) : 12;
+  if (played.scene == "exit") return playExitWithoutDestroy(rank);
+  if (played.scene == "kill") return playKilledPeer(rank);
+  return played.scene == "fork" ? playFork(rank) : 12;
 }
 
 class Player : public ::testing::Environment {
   void SetUp() override {
-    if (const char* const scene = std::getenv(kScene)) std::exit(play(scene));
+    if (const std::optional<PlayedRank> played = playedRank()) std::exit(play(*played));
   }
 };
 const auto* const kPlayer = ::testing::AddGlobalTestEnvironment(new Player);
 
-class NcclEngineProcesses : public SeededTest {
- protected:
-  /// How the processes of both ranks ended, as waitpid() tells it; -1 for one that had not.
-  static std::array<int, 2> show(const std::string& scene) {
-    ncclUniqueId id{};
-    EXPECT_EQ(ncclGetUniqueId(&id), kSuccess);
-    std::string hex;
-    for (const char byte : id.internal) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      hex += kDigits[static_cast<unsigned char>(byte) >> 4];
-      hex += kDigits[static_cast<unsigned char>(byte) & 15U];
-    }
-    std::array<pid_t, 2> processes{};
-    for (int rank = 0; rank < 2; ++rank) {
-      std::vector<std::string> added = {std::string(kScene) + "=" + scene,
-                                        std::string(kSceneRank) + "=" + std::to_string(rank),
-                                        std::string(kSceneId) + "=" + hex};
-      std::vector<char*> environment;
-      for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
-      for (std::string& each : added) environment.push_back(each.data());
-      environment.push_back(nullptr);
-      std::string path = "/proc/self/exe";
-      char* const arguments[] = {path.data(), nullptr};
-      EXPECT_EQ(::posix_spawn(&processes[static_cast<std::size_t>(rank)], path.c_str(), nullptr,
-                              nullptr, arguments, environment.data()),
-                0);
-    }
-    std::array<int, 2> ends{-1, -1};
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(100);
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      int status = 0;
-      while (::waitpid(processes[rank], &status, WNOHANG) == 0) {
-        if (std::chrono::steady_clock::now() > deadline) {
-          ::kill(processes[rank], SIGKILL);
-          ::waitpid(processes[rank], &status, 0);
-          status = -1;
-          break;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
-      ends[rank] = status;
-    }
-    return ends;
-  }
-};
+const std::vector<int> kBothEndWell{0, 0};
 
-TEST_F(NcclEngineProcesses, MayExitWithTheirCommunicators) {
+TEST(NcclEngineProcesses, MayExitWithTheirCommunicators) {
   for (int repeat = 0; repeat < 3; ++repeat) {
-    EXPECT_EQ(show("exit"), (std::array<int, 2>{0, 0})) << "exit status * 256";
+    EXPECT_EQ(playInProcesses("exit", 2), kBothEndWell) << "exit status * 256";
   }
 }
 
-TEST_F(NcclEngineProcesses, AreFreedOfAKilledPeer) {
+TEST(NcclEngineProcesses, AreFreedOfAKilledPeer) {
   for (int repeat = 0; repeat < 4; ++repeat) {
-    EXPECT_EQ(show("kill")[0], 0) << "exit status * 256";
+    EXPECT_EQ(playInProcesses("kill", 2)[0], 0) << "exit status * 256";
   }
 }
 
-TEST_F(NcclEngineProcesses, MayFork) {
-  EXPECT_EQ(show("fork"), (std::array<int, 2>{0, 0})) << "exit status * 256";
+TEST(NcclEngineProcesses, MayFork) {
+  EXPECT_EQ(playInProcesses("fork", 2), kBothEndWell) << "exit status * 256";
 }
 
 }  // namespace
