@@ -194,6 +194,7 @@ class PhaseBuilder {
                           .target = nullptr,
                           .elementCount = call.count,
                           .elementBytes = elementBytes(datatype),
+                          .ncclDatatype = call.datatype,
                           .datatype = datatype,
                           .stream = {call.stream}};
       const std::uint64_t offset = place * bytesOfCall(call);
@@ -230,6 +231,7 @@ class PhaseBuilder {
                           .target = call->recvbuff,
                           .elementCount = call->count,
                           .elementBytes = elementBytesOfNccl(call->datatype),
+                          .ncclDatatype = call->datatype,
                           .datatype = std::nullopt,
                           .stream = {call->stream}};
       if (communicator_.wants(*call)) message.datatype = datatypeOfCall(*call);

@@ -141,11 +141,13 @@ class PairLane final : public Lane {
       stream = message.stream;
     }
     [[nodiscard]] int startStatic(NcclLink* link) override {
-      const std::uint64_t bytes = message_.elementCount * message_.elementBytes;
+      const transport::NcclElements elements{.count = message_.elementCount,
+                                             .elementBytes = message_.elementBytes,
+                                             .datatype = message_.ncclDatatype};
       if (isOut_) {
-        link->send(message_.source, bytes, peer_, stream);
+        link->send(message_.source, elements, peer_, stream);
       } else {
-        link->receive(message_.target, bytes, peer_, stream);
+        link->receive(message_.target, elements, peer_, stream);
       }
       return transport::kNcclSuccess;
     }

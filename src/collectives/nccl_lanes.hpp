@@ -36,6 +36,7 @@ struct PairMessage {
   void* target = nullptr;        ///< of what is received
   std::uint64_t elementCount = 0;
   std::uint64_t elementBytes = 0;
+  int ncclDatatype = 0;
   std::optional<Datatype> datatype;  ///< one with frames, if it may be compressed
   transport::StreamHandle stream;
 };

@@ -38,13 +38,15 @@ int NcclLink::asyncError() const {
   return error;
 }
 
-void NcclLink::send(const void* data, std::uint64_t bytes, int peer, StreamHandle stream) {
-  check(api_->send(data, bytes, kNcclUint8, peer, comm_, stream.native), "ncclSend");
-  addWireBytes(peer == rank_ ? 0 : bytes);
+void NcclLink::send(const void* data, const NcclElements& elements, int peer, StreamHandle stream) {
+  check(api_->send(data, elements.count, elements.datatype, peer, comm_, stream.native),
+        "ncclSend");
+  addWireBytes(peer == rank_ ? 0 : elements.count * elements.elementBytes);
 }
 
-void NcclLink::receive(void* data, std::uint64_t bytes, int peer, StreamHandle stream) {
-  check(api_->recv(data, bytes, kNcclUint8, peer, comm_, stream.native), "ncclRecv");
+void NcclLink::receive(void* data, const NcclElements& elements, int peer, StreamHandle stream) {
+  check(api_->recv(data, elements.count, elements.datatype, peer, comm_, stream.native),
+        "ncclRecv");
 }
 
 void NcclLink::allGather(const void* send, void* receive, std::uint64_t bytes,

@@ -24,6 +24,13 @@ inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInProgress = 7;
 inline constexpr int kNcclUint8 = 1;
 
+/// Elements as NCCL counts them.
+struct NcclElements {
+  std::uint64_t count = 0;
+  std::uint64_t elementBytes = 1;
+  int datatype = kNcclUint8;
+};
+
 /// One rank of a communicator of NCCL, not owned. Every operation is ordered on its stream and
 /// returns before it is done; inside a group it only begins at the group's end.
 class NcclLink {
@@ -40,8 +47,16 @@ class NcclLink {
   /// What ncclCommGetAsyncError says: kNcclSuccess, kNcclInProgress or an error.
   [[nodiscard]] int asyncError() const;
 
-  void send(const void* data, std::uint64_t bytes, int peer, StreamHandle stream);
-  void receive(void* data, std::uint64_t bytes, int peer, StreamHandle stream);
+  /// What the program sends and receives as it is must have its own datatype: the peer may have
+  /// called NCCL itself, and NCCL wants both to name the same.
+  void send(const void* data, const NcclElements& elements, int peer, StreamHandle stream);
+  void receive(void* data, const NcclElements& elements, int peer, StreamHandle stream);
+  void send(const void* data, std::uint64_t bytes, int peer, StreamHandle stream) {
+    send(data, NcclElements{.count = bytes}, peer, stream);
+  }
+  void receive(void* data, std::uint64_t bytes, int peer, StreamHandle stream) {
+    receive(data, NcclElements{.count = bytes}, peer, stream);
+  }
   /// `receive` gets `bytes` of each rank.
   void allGather(const void* send, void* receive, std::uint64_t bytes, StreamHandle stream);
   void broadcast(void* buffer, std::uint64_t bytes, int root, StreamHandle stream);
