@@ -91,7 +91,9 @@ void abortAttached(void* attached) noexcept {
 int wants(const zipcclNcclCall* call) noexcept {
   if (call->attached == nullptr) return 0;
   try {
-    return communicatorOf(call->attached)->wants(*call) ? 1 : 0;
+    // Of one that failed every call is wanted, to be told so: what other ranks do nobody knows.
+    const NcclCommunicator& communicator = *communicatorOf(call->attached);
+    return communicator.hasFailed() || communicator.wants(*call) ? 1 : 0;
   } catch (...) {
     return 0;
   }

@@ -316,7 +316,13 @@ bool NcclCommunicator::isInWindow(const void* buffer) const {
 
 void NcclCommunicator::fail(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = error;
+  failLocked(error);
+}
+
+void NcclCommunicator::failLocked(const Error& error) noexcept {
+  if (failure_) return;
+  failure_ = error;
+  hasFailed_.store(true, std::memory_order_relaxed);
 }
 
 std::optional<Error> NcclCommunicator::asyncError() noexcept {
@@ -332,7 +338,7 @@ void NcclCommunicator::lookForFaultsLocked(std::size_t words) noexcept {
     for (std::size_t i = 0; i < words; ++i) checkStatusLocked(nextLook_++ % usedStatuses_);
     if (verifier) verifier->check();
   } catch (const Error& error) {
-    failure_ = error;
+    failLocked(error);
   }
 }
 

@@ -115,6 +115,10 @@ class NcclCommunicator {
   [[nodiscard]] bool isAborted() const noexcept {
     return isAborted_.load(std::memory_order_acquire);
   }
+  /// Whether an error is known that every later call throws. As cheap as a call that passes wants.
+  [[nodiscard]] bool hasFailed() const noexcept {
+    return hasFailed_.load(std::memory_order_relaxed);
+  }
   /// Makes `error` what every later call throws, unless there is one already.
   void fail(const Error& error) noexcept;
   /// Looks for frames that turned out to be damaged, too.
@@ -217,6 +221,7 @@ class NcclCommunicator {
     return reinterpret_cast<std::uint32_t*>(statuses_.data());
   }
   void checkStatusLocked(std::size_t word);
+  void failLocked(const Error& error) noexcept;
   /// Looks at `words` of the words in use, after those of the last time; notes what it finds.
   void lookForFaultsLocked(std::size_t words) noexcept;
   /// Calls `advance()`, which says whether it did anything, until `isDone()`, and now and then
@@ -231,6 +236,7 @@ class NcclCommunicator {
   transport::SharedMemory statuses_;
   std::size_t nextStatus_ = 0;  ///< words that were taken, ever
   std::atomic<bool> isAborted_ = false;
+  std::atomic<bool> hasFailed_ = false;  ///< whether there is a failure_
   /// Of calls by their hash: the hash, and in its lowest bit what isAlwaysNative() found.
   mutable std::array<std::atomic<std::uint64_t>, 64> known_{};
   std::atomic<std::size_t> windowCount_ = 0;
