@@ -35,6 +35,16 @@ const std::byte* at(const void* buffer, std::size_t bytes) {
 
 std::byte* at(void* buffer, std::size_t bytes) { return static_cast<std::byte*>(buffer) + bytes; }
 
+constexpr const char* kNoSum = "a reduction of a datatype that the fake library cannot add";
+
+/// What an operation that a program made does to the elements of one rank.
+Operation operationOf(const Call& call) {
+  const double scalar = call.user->deviceScalar != nullptr
+                            ? readScalar(call.user->deviceScalar, call.user->datatype)
+                            : call.user->scalar;
+  return {.kind = kNcclSum, .isPremultiplied = true, .scalar = scalar};
+}
+
 /// Lets other streams wait for a kernel in one: a one-time event.
 struct Gate {
   std::mutex mutex;
@@ -200,6 +210,16 @@ std::string Communicator::performCollective(const Call& call) {
                        .root = isRooted(call.kind) ? call.peer : 0,
                        .count = call.count,
                        .bytes = bytes};
+  // Of an operation that programs make each rank has a scalar of its own, for what it gives.
+  std::vector<std::byte> scaled;
+  const void* source = call.sendbuff;
+  if (call.user) {
+    const std::size_t given = call.kind == Kind::kReduceScatter ? all * call.count : call.count;
+    scaled.resize(given * elementBytes(call.datatype));
+    const void* const from[] = {call.sendbuff};
+    if (!reduce(from, 0, given, call.datatype, operationOf(call), scaled.data())) return kNoSum;
+    source = scaled.data();
+  }
   Exchange exchange(*arena_);
   std::vector<std::vector<std::byte>> parts;
   const auto receiveParts = [&] {
@@ -213,24 +233,24 @@ std::string Communicator::performCollective(const Call& call) {
     const auto place = static_cast<std::size_t>(peer) * bytes;
     switch (call.kind) {
       case Kind::kAllGather:
-        exchange.send(peer, label, call.sendbuff);
+        exchange.send(peer, label, source);
         break;
       case Kind::kReduceScatter:
       case Kind::kAlltoAll:
-        exchange.send(peer, label, at(call.sendbuff, place));
+        exchange.send(peer, label, at(source, place));
         break;
       case Kind::kAllReduce:
-        exchange.send(peer, label, call.sendbuff);
+        exchange.send(peer, label, source);
         break;
       case Kind::kBroadcast:
-        if (isRoot) exchange.send(peer, label, call.sendbuff);
+        if (isRoot) exchange.send(peer, label, source);
         break;
       case Kind::kScatter:
-        if (isRoot) exchange.send(peer, label, at(call.sendbuff, place));
+        if (isRoot) exchange.send(peer, label, at(source, place));
         break;
       case Kind::kReduce:
       case Kind::kGather:
-        if (peer == call.peer) exchange.send(peer, label, call.sendbuff);
+        if (peer == call.peer) exchange.send(peer, label, source);
         break;
       case Kind::kSend:
       case Kind::kReceive:
@@ -268,18 +288,12 @@ std::string Communicator::performCollective(const Call& call) {
     }
     return {};
   }
-  Operation operation = {.kind = call.op < kNcclNumOps ? call.op : kNcclSum};
-  if (call.user) {
-    operation.isPremultiplied = true;
-    operation.scalar = call.user->deviceScalar != nullptr
-                           ? readScalar(call.user->deviceScalar, call.user->datatype)
-                           : call.user->scalar;
-  }
+  const Operation operation = {.kind = call.user ? int{kNcclSum} : call.op};
   std::vector<const void*> views;
   for (const std::vector<std::byte>& part : parts) views.push_back(part.data());
   const std::size_t first = call.kind == Kind::kReduceScatter ? (self + 1) % all : 0;
   if (!reduce(views, first, call.count, call.datatype, operation, call.recvbuff)) {
-    return "a reduction of a datatype that the fake library cannot add";
+    return kNoSum;
   }
   return {};
 }

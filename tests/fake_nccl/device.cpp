@@ -102,6 +102,7 @@ namespace {
 std::atomic<unsigned> jitterUs{0};
 std::atomic<int> progressDelayMs{2};
 std::atomic<bool> isIdleMode{false};
+std::atomic<bool> isRendezvous{false};
 std::atomic<bool> isTracing{false};
 std::atomic<int> liveCommunicators{0};
 
@@ -354,6 +355,8 @@ void fakeFaultsClear() { faults().clear(); }
 
 void fakeNcclSetTimeLimitMs(int milliseconds) { timeLimitMs() = milliseconds; }
 int fakeNcclTimeLimitMs() { return timeLimitMs(); }
+void fakeNcclSetRendezvous(int isOn) { isRendezvous = isOn != 0; }
+int fakeNcclIsRendezvous() { return isRendezvous ? 1 : 0; }
 void fakeNcclSetProgressDelayMs(int milliseconds) { progressDelayMs = milliseconds; }
 int fakeNcclProgressDelayMs() { return progressDelayMs; }
 

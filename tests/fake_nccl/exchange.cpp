@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fake_nccl.h"
+
 namespace zipccl::testing {
 namespace {
 
@@ -40,7 +42,8 @@ std::string describe(const Label& label) {
 Exchange::Exchange(Arena& arena)
     : arena_(arena),
       sends_(static_cast<std::size_t>(arena.ranks())),
-      receives_(static_cast<std::size_t>(arena.ranks())) {}
+      receives_(static_cast<std::size_t>(arena.ranks())),
+      isRendezvous_(fakeNcclIsRendezvous() != 0) {}
 
 void Exchange::send(int peer, const Label& label, const void* data) {
   sends_[static_cast<std::size_t>(peer)].push_back(
@@ -123,10 +126,21 @@ bool Exchange::pull(int peer) {
   return hasMoved;
 }
 
+bool Exchange::isTaken(int peer) const {
+  const Mailbox& mailbox = arena_.mailbox(arena_.rank(), peer);
+  return mailbox.read.load() == mailbox.written.load();
+}
+
 bool Exchange::isDone() const {
   const auto isEmpty = [](const std::deque<Transfer>& queue) { return queue.empty(); };
-  return std::all_of(sends_.begin(), sends_.end(), isEmpty) &&
-         std::all_of(receives_.begin(), receives_.end(), isEmpty);
+  if (!std::all_of(sends_.begin(), sends_.end(), isEmpty) ||
+      !std::all_of(receives_.begin(), receives_.end(), isEmpty)) {
+    return false;
+  }
+  for (int peer = 0; isRendezvous_ && peer < arena_.ranks(); ++peer) {
+    if (!isTaken(peer)) return false;
+  }
+  return true;
 }
 
 std::string Exchange::waitingFor() const {
@@ -137,6 +151,9 @@ std::string Exchange::waitingFor() const {
     if (!sends_[at].empty()) {
       text +=
           "; for rank " + std::to_string(peer) + " to take " + describe(sends_[at].front().label);
+    }
+    if (isRendezvous_ && sends_[at].empty() && !isTaken(peer)) {
+      text += "; for rank " + std::to_string(peer) + " to take what it was sent";
     }
     if (!receives_[at].empty()) {
       text += "; for rank " + std::to_string(peer) + " to give " +

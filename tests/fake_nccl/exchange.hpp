@@ -53,12 +53,15 @@ class Exchange {
 
   [[nodiscard]] bool push(int peer);
   [[nodiscard]] bool pull(int peer);
+  /// Whether all that this rank ever sent to the other has been received.
+  [[nodiscard]] bool isTaken(int peer) const;
   [[nodiscard]] bool isDone() const;
   [[nodiscard]] std::string waitingFor() const;
 
   Arena& arena_;
   std::vector<std::deque<Transfer>> sends_;
   std::vector<std::deque<Transfer>> receives_;
+  bool isRendezvous_;
   std::string fault_;
 };
 

@@ -74,6 +74,11 @@ FAKE_API void fakeFaultsClear(void);
 FAKE_API void fakeNcclSetTimeLimitMs(int milliseconds);
 FAKE_API int fakeNcclTimeLimitMs(void);
 
+/// 1: what a rank sends is done when it has been received; 0, the default, when there is room for
+/// it on its way. NCCL promises neither.
+FAKE_API void fakeNcclSetRendezvous(int isOn);
+FAKE_API int fakeNcclIsRendezvous(void);
+
 /// How long operations on a non-blocking communicator stay ncclInProgress: 2 ms.
 FAKE_API void fakeNcclSetProgressDelayMs(int milliseconds);
 FAKE_API int fakeNcclProgressDelayMs(void);

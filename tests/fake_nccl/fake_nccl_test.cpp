@@ -174,6 +174,34 @@ TEST_F(FakeNccl, EveryCollectiveMovesItsData) {
   });
 }
 
+TEST_F(FakeNccl, SendsMayWaitForTheirReceivers) {
+  for (const bool isRendezvous : {false, true}) {
+    fakeNcclSetRendezvous(isRendezvous ? 1 : 0);
+    std::atomic<bool> isSeen{false};
+    const Bytes sent = random(300);
+    onRanks(2, [&](int rank, void* comm, fakeStream_t stream) {
+      if (rank == 1) {
+        while (!isSeen) std::this_thread::yield();
+        Bytes received(sent.size());
+        ASSERT_EQ(ncclRecv(received.data(), sent.size(), kNcclUint8, 0, comm, stream), 0);
+        fakeStreamSynchronize(stream);
+        EXPECT_EQ(received, sent);
+        return;
+      }
+      ASSERT_EQ(ncclSend(sent.data(), sent.size(), kNcclUint8, 1, comm, stream), 0);
+      if (isRendezvous) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        EXPECT_EQ(fakeStreamIsIdle(stream), 0);
+      } else {
+        fakeStreamSynchronize(stream);
+      }
+      isSeen = true;
+      fakeStreamSynchronize(stream);
+    });
+  }
+  fakeNcclSetRendezvous(0);
+}
+
 TEST_F(FakeNccl, ReductionsAddUp) {
   constexpr int kRanks = 3;
   constexpr std::size_t kCount = 1000;
@@ -185,7 +213,7 @@ TEST_F(FakeNccl, ReductionsAddUp) {
     std::vector<float> sum(mine.size());
     std::vector<float> piece(kCount);
     std::vector<float> scaled(mine.size());
-    float factor = 0.5F;
+    float factor = 0.5F * static_cast<float>(rank + 1);  // each rank's own
     int op = 0;
     ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &factor, kNcclFloat32, 1, comm), 0);
     factor = 77.0F;  // read at once, and not again
@@ -213,7 +241,7 @@ TEST_F(FakeNccl, ReductionsAddUp) {
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const auto base = static_cast<float>(i % 100);
       ASSERT_EQ(sum[i], 6 * base);
-      ASSERT_EQ(scaled[i], 3 * base);
+      ASSERT_EQ(scaled[i], 7 * base);
       ASSERT_EQ(scaledLater[i], 12 * base);
     }
     for (std::size_t i = 0; i < kCount; ++i) {
