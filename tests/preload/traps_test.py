@@ -15,7 +15,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--document", type=pathlib.Path, required=True)
 parser.add_argument("--program", action="append", required=True, help="a test program, then NAME=value for it")
 parser.add_argument("--sequences", required=True, help="the program of random sequences, as --program")
-parser.add_argument("loading", nargs="+", help="the command of loading_test.py")
+parser.add_argument("--script", action="append", required=True, help="a test in Python, then its arguments")
 ARGUMENTS = parser.parse_args()
 
 
@@ -46,26 +46,29 @@ def judge(what, wanted, passed, known):
     return faults + [f"{what}: {name} is in no row of the table" for name in sorted(known - wanted)]
 
 
+def judge_program(program, wanted):
+    command, *environment = program.split(",")
+    said = run([command, "--gtest_color=no"], environment)
+    known = set(re.findall(r"^\[ RUN      \] (\S+)$", said, re.MULTILINE))
+    passed = set(re.findall(r"^\[       OK \] (\S+) ", said, re.MULTILINE))
+    return said, judge(pathlib.Path(command).name, wanted, passed, known)
+
+
 def main():
     names = read_table(ARGUMENTS.document)
-    inside = {name for name in names if "." in name and not name.startswith("Sequences.")}
-    faults = []
-    command, *environment = ARGUMENTS.sequences.split(",")
-    said = run([command, "--gtest_color=no"], environment)
-    if "[       OK ] Sequences." not in said or not any(name.startswith("Sequences.") for name in names):
-        faults.append("Sequences did not pass, or are in no row of the table")
-    for program in ARGUMENTS.program:
-        command, *environment = program.split(",")
-        said = run([command, "--gtest_color=no"], environment)
-        known = set(re.findall(r"^\[ RUN      \] (\S+)$", said, re.MULTILINE))
-        passed = set(re.findall(r"^\[       OK \] (\S+) ", said, re.MULTILINE))
-        faults += judge(pathlib.Path(command).name, inside, passed, known)
-    said = run([sys.executable, "-B", *ARGUMENTS.loading, "-v"])
-    known = set(re.findall(r"^(test_\w+) ", said, re.MULTILINE))
-    passed = set(re.findall(r"^(test_\w+) .*\.\.\. ok$", said, re.MULTILINE))
-    faults += judge("loading_test.py", {name for name in names if name.startswith("test_")}, passed, known)
-    if faults:
-        print(said)
+    sequences = {name for name in names if name.startswith("Sequences.")}
+    inside = {name for name in names if "." in name} - sequences
+    runs = [judge_program(ARGUMENTS.sequences, sequences)]
+    runs += [judge_program(program, inside) for program in ARGUMENTS.program]
+    said, known, passed = "", set(), set()
+    for script in ARGUMENTS.script:
+        answer = run([sys.executable, "-B", *script.split(","), "-v"])
+        known |= set(re.findall(r"^(test_\w+) ", answer, re.MULTILINE))
+        passed |= set(re.findall(r"^(test_\w+) .*\.\.\. ok$", answer, re.MULTILINE))
+        said += answer
+    runs.append((said, judge("in Python", {name for name in names if name.startswith("test_")}, passed, known)))
+    faults = [fault for _, found in runs for fault in found]
+    print(*(said for said, found in runs if found), sep="\n")
     print("\n".join(faults))
     print(f"{len(names)} tests named, {len(faults)} faults")
     return 1 if faults else 0
