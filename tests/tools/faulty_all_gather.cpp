@@ -60,6 +60,15 @@ bool isFaulty(zipcclComm_t comm, zipcclDataType_t datatype, std::size_t bytes) {
          datatype == zipcclBfloat16 && bytes >= fault().leastBytes;
 }
 
+/// Until a call over the fake NCCL, which returns when it is queued, is done.
+void await(zipcclStream_t stream) {
+  if (stream == nullptr) return;
+  using Synchronize = void (*)(void* stream);
+  const auto synchronize =
+      reinterpret_cast<Synchronize>(::dlsym(RTLD_DEFAULT, "fakeStreamSynchronize"));
+  if (synchronize != nullptr) synchronize(stream);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int pthread_create(
@@ -107,6 +116,7 @@ extern "C" __attribute__((visibility("default"))) zipcclResult_t zipcclAllGather
   std::byte before[2];
   std::memcpy(before, last, sizeof(before));
   const zipcclResult_t result = library(sendbuff, recvbuff, sendcount, datatype, comm, stream);
+  await(stream);
   if (fault().kind == "flip") last[1] ^= std::byte{0x10};
   if (fault().kind == "lose") std::memcpy(last, before, sizeof(before));
   if (fault().kind == "input") {

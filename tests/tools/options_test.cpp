@@ -31,7 +31,8 @@ TEST(Flags, HaveDefaultsThatMakeSense) {
   const Options options = parse({});
   EXPECT_EQ(options.stepFactor, 4U);
   EXPECT_FALSE(options.iterations);
-  EXPECT_EQ(options.warmups, 1);
+  EXPECT_FALSE(options.warmups);
+  EXPECT_EQ(warmupsOf(options), 1);
   EXPECT_EQ(options.checks, 1);
   EXPECT_FALSE(options.ranks);
   EXPECT_EQ(options.transport, TransportKind::kLocal);

@@ -205,15 +205,24 @@ TEST(Table, SaysWhatWasMeasuredAndOnWhat) {
   RunReport report = sampleReport();
   report.info.seed.reset();
   EXPECT_EQ(tableHead(report.info).find("seed"), std::string::npos);
-  Options options;
-  options.linkBytesPerSecond = 1'250'000'000;
-  EXPECT_NE(transportLabel(options, 1).find("EMULATED link of 10 Gbit/s"), std::string::npos);
-  options.linkBytesPerSecond = 312'500'000;
-  EXPECT_NE(transportLabel(options, 1).find("EMULATED link of 2.5 Gbit/s"), std::string::npos);
-  options = Options();
-  options.transport = TransportKind::kMpi;
-  EXPECT_EQ(transportLabel(options, 1), "MPI processes on 1 host");
-  EXPECT_EQ(transportLabel(options, 3), "MPI processes on 3 hosts");
+  RunInfo info;
+  info.options.linkBytesPerSecond = 1'250'000'000;
+  EXPECT_NE(transportLabel(info).find("EMULATED link of 10 Gbit/s"), std::string::npos);
+  info.options.linkBytesPerSecond = 312'500'000;
+  EXPECT_NE(transportLabel(info).find("EMULATED link of 2.5 Gbit/s"), std::string::npos);
+  info = RunInfo();
+  info.options.transport = TransportKind::kMpi;
+  EXPECT_EQ(transportLabel(info), "MPI processes on 1 host");
+  info.hosts = 3;
+  EXPECT_EQ(transportLabel(info), "MPI processes on 3 hosts");
+  info.options.transport = TransportKind::kNccl;
+  info.nccl = {.version = "2.28.9",
+               .file = "libnccl.so.2",
+               .device = "2 x H200",
+               .areProcesses = true,
+               .variables = {{"NCCL_P2P_DISABLE", "1"}}};
+  EXPECT_EQ(transportLabel(info),
+            "NCCL 2.28.9, 2 x H200, processes on 3 hosts, NCCL_P2P_DISABLE=1");
 }
 
 TEST(Table, ConcludesFromWhatWasMeasured) {

@@ -28,7 +28,8 @@ constexpr const char* kHelp =
 /// Whether this process is the one that speaks where a launcher started several with the same
 /// arguments.
 bool isFirstProcess() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+  for (const char* name :
+       {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     const char* const rank = std::getenv(name);
     if (rank != nullptr) return std::string_view(rank) == "0";
   }

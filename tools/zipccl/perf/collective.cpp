@@ -30,7 +30,7 @@ class AllGather final : public Collective {
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t count, int rank) const override {
     return InPlace{.sendAt = static_cast<std::uint64_t>(rank) * count};
   }
-  void call(Communicator& communicator, int, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.allGather(send, receive, count, datatype());
   }
@@ -68,7 +68,7 @@ class AllReduce final : public Reducing {
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t, int) const override {
     return InPlace{};
   }
-  void call(Communicator& communicator, int, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.allReduce(send, receive, count, datatype(), choice().operation);
   }
@@ -88,7 +88,7 @@ class ReduceScatter final : public Reducing {
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t count, int rank) const override {
     return InPlace{.receiveAt = static_cast<std::uint64_t>(rank) * count};
   }
-  void call(Communicator& communicator, int, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.reduceScatter(send, receive, count, datatype(), choice().operation);
   }
@@ -119,7 +119,7 @@ class AllToAll final : public Collective {
   [[nodiscard]] std::vector<std::size_t> unevenParts(std::uint64_t count) const override {
     return shares_.empty() ? std::vector<std::size_t>{} : parts(count);
   }
-  void call(Communicator& communicator, int rank, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int rank, const void* send, void* receive,
             std::uint64_t count) const override {
     if (shares_.empty()) {
       communicator.allToAll(send, receive, count, datatype());
@@ -158,7 +158,7 @@ class Broadcast final : public Collective {
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t, int) const override {
     return InPlace{};
   }
-  void call(Communicator& communicator, int, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.broadcast(send, receive, count, datatype(), choice().root);
   }
@@ -179,7 +179,7 @@ class Gather final : public Collective {
   [[nodiscard]] std::optional<InPlace> inPlace(std::uint64_t count, int rank) const override {
     return InPlace{.sendAt = rank == choice().root ? static_cast<std::uint64_t>(rank) * count : 0};
   }
-  void call(Communicator& communicator, int, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.gatherTo(send, receive, count, datatype(), choice().root);
   }
@@ -204,7 +204,7 @@ class Scatter final : public Collective {
     return InPlace{.receiveAt =
                        rank == choice().root ? static_cast<std::uint64_t>(rank) * count : 0};
   }
-  void call(Communicator& communicator, int, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.scatterFrom(send, receive, count, datatype(), choice().root);
   }
@@ -220,7 +220,7 @@ class SendRecv final : public Collective {
  public:
   using Collective::Collective;
 
-  void call(Communicator& communicator, int rank, const void* send, void* receive,
+  void call(CollectiveCalls& communicator, int rank, const void* send, void* receive,
             std::uint64_t count) const override {
     communicator.sendReceive(send, (rank + 1) % ranks(), receive, (rank + ranks() - 1) % ranks(),
                              count, datatype());

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "perf/collective_calls.hpp"
 #include "perf/collective_name.hpp"
-#include "perf/communicator.hpp"
 #include "perf/reference.hpp"
 
 namespace zipccl::tools::perf {
@@ -70,7 +70,7 @@ class Collective {
     return {};
   }
 
-  virtual void call(Communicator& communicator, int rank, const void* send, void* receive,
+  virtual void call(CollectiveCalls& communicator, int rank, const void* send, void* receive,
                     std::uint64_t count) const = 0;
 
   /// Writes what `rank` must get.

@@ -42,7 +42,8 @@ std::string footerOf(CollectiveName name) {
   return kExitStatus + ("  " + command) + "\n  " + command +
          " --data file:data/model.safetensors -b 4M -e 64M -f 2\n  " + command +
          " --link 10Gbit\n  mpirun -n 4 " + command +
-         " --transport mpi --strategy auto -J result.json";
+         " --transport mpi --strategy auto -J result.json\n  " + command +
+         " --transport nccl --processes -b 1K -e 1G --strategy auto";
 }
 
 constexpr const char* kCodecHelp =

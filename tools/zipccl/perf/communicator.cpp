@@ -34,23 +34,31 @@ std::vector<std::size_t> placesOf(const std::vector<std::size_t>& counts) {
 
 }  // namespace
 
-std::vector<Communicator> Communicator::createLocal(int ranks, zipcclStrategy_t strategy,
-                                                    std::uint64_t linkBytesPerSecond) {
+std::vector<std::unique_ptr<Communicator>> Communicator::createLocal(
+    int ranks, zipcclStrategy_t strategy, std::uint64_t linkBytesPerSecond) {
   std::vector<zipcclComm_t> comms(static_cast<std::size_t>(ranks), nullptr);
   zipcclConfig_t config = configOf(strategy);
   config.emulatedLinkBytesPerSecond = static_cast<std::int64_t>(linkBytesPerSecond);
   check(zipcclCommInitAllLocal(comms.data(), ranks, &config));
-  std::vector<Communicator> owners;
+  std::vector<std::unique_ptr<Communicator>> owners;
   owners.reserve(comms.size());
-  for (zipcclComm_t comm : comms) owners.push_back(Communicator(comm));
+  for (zipcclComm_t comm : comms) owners.emplace_back(new Communicator(comm));
   return owners;
 }
 
-Communicator Communicator::createMpi(zipcclStrategy_t strategy) {
+std::unique_ptr<Communicator> Communicator::createMpi(zipcclStrategy_t strategy) {
   zipcclComm_t comm = nullptr;
   const zipcclConfig_t config = configOf(strategy);
   check(zipcclCommInitMpi(&comm, &config));
-  return Communicator(comm);
+  return std::unique_ptr<Communicator>(new Communicator(comm));
+}
+
+std::unique_ptr<Communicator> Communicator::createNccl(ncclComm* nccl, zipcclStrategy_t strategy,
+                                                       zipcclStream_t stream) {
+  zipcclComm_t comm = nullptr;
+  const zipcclConfig_t config = configOf(strategy);
+  check(zipcclCommInitNccl(&comm, nccl, &config));
+  return std::unique_ptr<Communicator>(new Communicator(comm, stream));
 }
 
 int Communicator::rank() const {
@@ -65,6 +73,12 @@ int Communicator::rankCount() const {
   return count;
 }
 
+void Communicator::expectWell() const {
+  zipcclResult_t error = zipcclSuccess;
+  check(zipcclCommGetAsyncError(comm_.get(), &error));
+  if (error != zipcclSuccess) throw CallFailure(error, zipcclGetLastError(comm_.get()));
+}
+
 zipcclCommStats_t Communicator::statistics() const {
   zipcclCommStats_t stats = ZIPCCL_COMM_STATS_INITIALIZER;
   check(zipcclCommGetStats(comm_.get(), &stats));
@@ -73,19 +87,19 @@ zipcclCommStats_t Communicator::statistics() const {
 
 void Communicator::allGather(const void* send, void* receive, std::size_t count,
                              zipcclDataType_t datatype) {
-  check(zipcclAllGather(send, receive, count, datatype, comm_.get(), nullptr));
+  check(zipcclAllGather(send, receive, count, datatype, comm_.get(), stream_));
 }
 
 void Communicator::allReduce(const void* send, void* receive, std::size_t count,
                              zipcclDataType_t datatype, ReduceOperation operation) {
   const zipcclRedOp_t op = operationFor(operation, datatype);
-  check(zipcclAllReduce(send, receive, count, datatype, op, comm_.get(), nullptr));
+  check(zipcclAllReduce(send, receive, count, datatype, op, comm_.get(), stream_));
 }
 
 void Communicator::reduceScatter(const void* send, void* receive, std::size_t count,
                                  zipcclDataType_t datatype, ReduceOperation operation) {
   const zipcclRedOp_t op = operationFor(operation, datatype);
-  check(zipcclReduceScatter(send, receive, count, datatype, op, comm_.get(), nullptr));
+  check(zipcclReduceScatter(send, receive, count, datatype, op, comm_.get(), stream_));
 }
 
 zipcclRedOp_t Communicator::operationFor(ReduceOperation operation, zipcclDataType_t datatype) {
@@ -109,7 +123,7 @@ zipcclRedOp_t Communicator::operationFor(ReduceOperation operation, zipcclDataTy
 
 void Communicator::allToAll(const void* send, void* receive, std::size_t count,
                             zipcclDataType_t datatype) {
-  check(zipcclAlltoAll(send, receive, count, datatype, comm_.get(), nullptr));
+  check(zipcclAlltoAll(send, receive, count, datatype, comm_.get(), stream_));
 }
 
 void Communicator::allToAllv(const void* send, const std::vector<std::size_t>& sendCounts,
@@ -118,52 +132,45 @@ void Communicator::allToAllv(const void* send, const std::vector<std::size_t>& s
   const std::vector<std::size_t> sendPlaces = placesOf(sendCounts);
   const std::vector<std::size_t> receivePlaces = placesOf(receiveCounts);
   check(zipcclAlltoAllv(send, sendCounts.data(), sendPlaces.data(), receive, receiveCounts.data(),
-                        receivePlaces.data(), datatype, comm_.get(), nullptr));
+                        receivePlaces.data(), datatype, comm_.get(), stream_));
 }
 
 void Communicator::broadcast(const void* send, void* receive, std::size_t count,
                              zipcclDataType_t datatype, int root) {
-  check(zipcclBroadcast(send, receive, count, datatype, root, comm_.get(), nullptr));
+  check(zipcclBroadcast(send, receive, count, datatype, root, comm_.get(), stream_));
 }
 
 void Communicator::gatherTo(const void* send, void* receive, std::size_t count,
                             zipcclDataType_t datatype, int root) {
-  check(zipcclGather(send, receive, count, datatype, root, comm_.get(), nullptr));
+  check(zipcclGather(send, receive, count, datatype, root, comm_.get(), stream_));
 }
 
 void Communicator::scatterFrom(const void* send, void* receive, std::size_t count,
                                zipcclDataType_t datatype, int root) {
-  check(zipcclScatter(send, receive, count, datatype, root, comm_.get(), nullptr));
+  check(zipcclScatter(send, receive, count, datatype, root, comm_.get(), stream_));
 }
 
 void Communicator::sendReceive(const void* send, int to, void* receive, int from, std::size_t count,
                                zipcclDataType_t datatype) {
   check(zipcclGroupStart());
   // The end of the group returns what is wrong with its calls.
-  static_cast<void>(zipcclSend(send, count, datatype, to, comm_.get(), nullptr));
-  static_cast<void>(zipcclRecv(receive, count, datatype, from, comm_.get(), nullptr));
+  static_cast<void>(zipcclSend(send, count, datatype, to, comm_.get(), stream_));
+  static_cast<void>(zipcclRecv(receive, count, datatype, from, comm_.get(), stream_));
   check(zipcclGroupEnd());
 }
 
 std::vector<RankCommunicators> RankCommunicators::createLocal(int ranks, zipcclStrategy_t strategy,
                                                               std::uint64_t linkBytesPerSecond) {
-  std::vector<Communicator> control = Communicator::createLocal(ranks, zipcclStrategyNative, 0);
-  std::vector<Communicator> native =
-      Communicator::createLocal(ranks, zipcclStrategyNative, linkBytesPerSecond);
-  std::vector<Communicator> measured =
-      Communicator::createLocal(ranks, strategy, linkBytesPerSecond);
+  auto control = Communicator::createLocal(ranks, zipcclStrategyNative, 0);
+  auto native = Communicator::createLocal(ranks, zipcclStrategyNative, linkBytesPerSecond);
+  auto measured = Communicator::createLocal(ranks, strategy, linkBytesPerSecond);
   std::vector<RankCommunicators> all;
   all.reserve(control.size());
   for (std::size_t rank = 0; rank < control.size(); ++rank) {
-    all.push_back({std::move(control[rank]), std::move(native[rank]), std::move(measured[rank])});
+    all.push_back({std::make_unique<CommunicatorControl>(std::move(control[rank])),
+                   std::move(native[rank]), std::move(measured[rank])});
   }
   return all;
-}
-
-RankCommunicators RankCommunicators::createMpi(zipcclStrategy_t strategy) {
-  // One after the other on every rank: members of an aggregate are made in their order.
-  return {Communicator::createMpi(zipcclStrategyNative),
-          Communicator::createMpi(zipcclStrategyNative), Communicator::createMpi(strategy)};
 }
 
 }  // namespace zipccl::tools::perf

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include <zipccl/zipccl.h>
+#include <zipccl/zipccl_nccl.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,12 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "perf/collective_calls.hpp"
 #include "perf/collective_name.hpp"
+#include "perf/control.hpp"
 #include "support/failure.hpp"
 
 namespace zipccl::tools::perf {
@@ -33,84 +36,93 @@ class CallFailure : public Failure {
 };
 
 /// One rank of a communicator. Throws CallFailure.
-class Communicator {
+class Communicator final : public CollectiveCalls {
  public:
   /// The ranks of a communicator of this process, on emulated links unless that is 0.
-  [[nodiscard]] static std::vector<Communicator> createLocal(int ranks, zipcclStrategy_t strategy,
-                                                             std::uint64_t linkBytesPerSecond);
+  [[nodiscard]] static std::vector<std::unique_ptr<Communicator>> createLocal(
+      int ranks, zipcclStrategy_t strategy, std::uint64_t linkBytesPerSecond);
   /// This process's rank of a communicator over all processes.
-  [[nodiscard]] static Communicator createMpi(zipcclStrategy_t strategy);
+  [[nodiscard]] static std::unique_ptr<Communicator> createMpi(zipcclStrategy_t strategy);
+  /// This rank of a communicator of NCCL, which must outlive it. Calls go to `stream`.
+  [[nodiscard]] static std::unique_ptr<Communicator> createNccl(ncclComm* nccl,
+                                                                zipcclStrategy_t strategy,
+                                                                zipcclStream_t stream);
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int rankCount() const;
-  [[nodiscard]] zipcclCommStats_t statistics() const;
 
-  /// zipcclAllGather.
-  void allGather(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype);
-
+  void allGather(const void* send, void* receive, std::size_t count,
+                 zipcclDataType_t datatype) override;
   void allReduce(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
-                 ReduceOperation operation);
+                 ReduceOperation operation) override;
   void reduceScatter(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
-                     ReduceOperation operation);
-  void allToAll(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype);
-  /// Parts stand one behind the other.
+                     ReduceOperation operation) override;
+  void allToAll(const void* send, void* receive, std::size_t count,
+                zipcclDataType_t datatype) override;
   void allToAllv(const void* send, const std::vector<std::size_t>& sendCounts, void* receive,
-                 const std::vector<std::size_t>& receiveCounts, zipcclDataType_t datatype);
+                 const std::vector<std::size_t>& receiveCounts, zipcclDataType_t datatype) override;
   void broadcast(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
-                 int root);
+                 int root) override;
   void gatherTo(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
-                int root);
+                int root) override;
   void scatterFrom(const void* send, void* receive, std::size_t count, zipcclDataType_t datatype,
-                   int root);
-  /// A group of a zipcclSend to one rank and a zipcclRecv from another.
+                   int root) override;
   void sendReceive(const void* send, int to, void* receive, int from, std::size_t count,
-                   zipcclDataType_t datatype);
-
-  /// Ends what other ranks wait for; any thread may call it.
-  void abort() noexcept { zipcclCommAbort(comm_.get()); }
-
-  /// Gives `mine` to all ranks: those of rank i come i-th.
-  template <class Item>
-  [[nodiscard]] std::vector<Item> gather(const Item& mine) {
-    static_assert(std::is_trivially_copyable_v<Item>);
-    std::vector<Item> all(static_cast<std::size_t>(rankCount()));
-    allGather(&mine, all.data(), sizeof(Item), zipcclUint8);
-    return all;
-  }
-
-  /// Returns once all ranks have called it.
-  void barrier() { static_cast<void>(gather(std::uint64_t{0})); }
+                   zipcclDataType_t datatype) override;
+  [[nodiscard]] zipcclCommStats_t statistics() const override;
+  void expectWell() const override;
+  void abort() noexcept override { zipcclCommAbort(comm_.get()); }
 
  private:
   struct Destroy {
     void operator()(zipcclComm_t comm) const noexcept { zipcclCommDestroy(comm); }
   };
 
-  explicit Communicator(zipcclComm_t comm) noexcept : comm_(comm) {}
+  explicit Communicator(zipcclComm_t comm, zipcclStream_t stream = nullptr) noexcept
+      : comm_(comm), stream_(stream) {}
 
   [[nodiscard]] zipcclRedOp_t operationFor(ReduceOperation operation, zipcclDataType_t datatype);
 
   std::unique_ptr<std::remove_pointer_t<zipcclComm_t>, Destroy> comm_;
+  zipcclStream_t stream_;
   std::optional<zipcclRedOp_t> scaledSum_;  ///< of one datatype, as a run has only one
 };
 
-/// The communicators of one rank: for what is measured, and for the tool's own messages.
+/// The ranks' talk over a communicator of the library.
+class CommunicatorControl : public Control {
+ public:
+  explicit CommunicatorControl(std::unique_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  [[nodiscard]] int rank() const override { return communicator_->rank(); }
+  [[nodiscard]] int rankCount() const override { return communicator_->rankCount(); }
+  void gatherBytes(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    communicator_->allGather(mine.data(), all.data(), mine.size(), zipcclUint8);
+  }
+  void abort() noexcept override { communicator_->abort(); }
+
+ private:
+  std::unique_ptr<Communicator> communicator_;
+};
+
+/// One rank's ends: for the tool's own messages, and for what is measured.
 struct RankCommunicators {
-  Communicator control;
-  Communicator native;
-  Communicator zipccl;
+  std::unique_ptr<Control> control;
+  std::unique_ptr<CollectiveCalls> native;
+  std::unique_ptr<CollectiveCalls> zipccl;  ///< may rest on `native`: ends first
+  /// Whether native reductions add in an order of their own.
+  bool nativeReduces = false;
 
   void abort() noexcept {
-    control.abort();
-    native.abort();
-    zipccl.abort();
+    if (control) control->abort();
+    if (zipccl) zipccl->abort();
+    if (native) native->abort();
   }
 
   /// One for each rank of this process; `strategy` is that of `zipccl`.
   [[nodiscard]] static std::vector<RankCommunicators> createLocal(int ranks,
                                                                   zipcclStrategy_t strategy,
                                                                   std::uint64_t linkBytesPerSecond);
-  [[nodiscard]] static RankCommunicators createMpi(zipcclStrategy_t strategy);
 };
 
 }  // namespace zipccl::tools::perf

@@ -48,7 +48,8 @@ std::optional<std::uint64_t> parseLinkSpeed(std::string_view text) {
 
 void addFlags(CLI::App& command, Options& options) {
   const std::map<std::string, TransportKind> transports = {{"local", TransportKind::kLocal},
-                                                           {"mpi", TransportKind::kMpi}};
+                                                           {"mpi", TransportKind::kMpi},
+                                                           {"nccl", TransportKind::kNccl}};
   const std::map<std::string, zipcclStrategy_t> strategies = {{"auto", zipcclStrategyAuto},
                                                               {"native", zipcclStrategyNative},
                                                               {"staged", zipcclStrategyStaged}};
@@ -71,7 +72,9 @@ void addFlags(CLI::App& command, Options& options) {
                       std::to_string(IterationBudget::kLeast) + "]")
       ->transform(numberFrom(1, kMostRepetitions))
       ->type_name("COUNT");
-  command.add_option("-w,--warmup_iters", options.warmups, "Pairs before them, not timed [1]")
+  command
+      .add_option("-w,--warmup_iters", options.warmups,
+                  "Pairs before them, not timed [1; over NCCL 5]")
       ->transform(numberFrom(0, kMostRepetitions))
       ->type_name("COUNT");
   command
@@ -91,15 +94,29 @@ void addFlags(CLI::App& command, Options& options) {
       ->type_name("NUMBER");
   command
       .add_option("--ranks", options.ranks,
-                  "Ranks of the local transport [4]; with mpi, mpirun's -n says it")
+                  "Ranks of the local transport [4], or over NCCL of this host [its GPUs]; else "
+                  "the launcher says it")
       ->transform(numberFrom(1, Options::kMostRanks))
       ->type_name("COUNT");
   command
       .add_option("--transport", options.transport,
-                  "local: threads of this process. mpi: the processes that mpirun started [local]")
+                  "local: threads of this process. mpi: the processes that mpirun started. nccl: "
+                  "GPUs, a thread of this process each, or the processes that mpirun, torchrun or "
+                  "srun started [local]")
       ->transform(CLI::Transformer(transports, CLI::ignore_case))
       ->transform(CLI::IsMember(transports, CLI::ignore_case))  // comes first; else numbers pass
-      ->type_name("local|mpi");
+      ->type_name("local|mpi|nccl");
+  command.add_flag("--processes", options.usesProcesses,
+                   "With nccl and no launcher: a process for each GPU instead of a thread");
+  command
+      .add_option("--nccl", options.nccl,
+                  "The file libnccl.so.2 [ZIPCCL_NCCL_LIB, else where the dynamic linker finds it]")
+      ->type_name("FILE");
+  command
+      .add_option("--rendezvous", options.rendezvous,
+                  "Where rank 0 of nccl waits for processes on other hosts "
+                  "[MASTER_ADDR:MASTER_PORT, or as the launcher says]")
+      ->type_name("HOST:PORT");
   command
       .add_option("--strategy", options.strategy,
                   "What is compared with native. staged: always compress. auto: as the policy "

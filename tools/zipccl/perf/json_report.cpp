@@ -94,6 +94,16 @@ Json toJson(const Machine& machine) {
           {"hostName", machine.hostName}};
 }
 
+Json toJson(const NcclInfo& nccl) {
+  Json variables = Json::object();
+  for (const auto& [name, value] : nccl.variables) variables[name] = value;
+  return {{"version", nccl.version},
+          {"file", nccl.file},
+          {"device", nccl.device},
+          {"processes", nccl.areProcesses},
+          {"variables", std::move(variables)}};
+}
+
 std::string reasonOfErrno() { return std::generic_category().message(errno); }
 
 }  // namespace
@@ -117,11 +127,12 @@ std::string jsonText(const RunReport& report) {
       {"machine", toJson(info.machine)},
       {"transport",
        {{"name", transportName(options.transport)},
-        {"label", transportLabel(options, info.hosts)},
+        {"label", transportLabel(info)},
         {"emulatedLinkBytesPerSecond",
          options.linkBytesPerSecond == 0 ? Json() : Json(options.linkBytesPerSecond)},
         {"hosts", info.hosts},
-        {"plainMpi", info.plainMpi.empty() ? Json() : Json(info.plainMpi)}}},
+        {"plainMpi", info.plainMpi.empty() ? Json() : Json(info.plainMpi)},
+        {"nccl", info.nccl ? toJson(*info.nccl) : Json()}}},
       {"ranks", info.ranks},
       {"strategy", zipcclGetStrategyName(options.strategy)},
       {"datatype", datatypeName(info.datatype)},
@@ -129,7 +140,7 @@ std::string jsonText(const RunReport& report) {
        {{"source", options.data},
         {"description", info.dataDescription},
         {"seed", info.seed ? Json(*info.seed) : Json()}}},
-      {"warmups", options.warmups},
+      {"warmups", warmupsOf(options)},
       {"checks", options.checks},
       {"definitions",
        {{"timeUs", "of one call, on the rank that took longest"},

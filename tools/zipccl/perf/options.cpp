@@ -16,8 +16,16 @@ const char* transportName(TransportKind transport) {
       return "local";
     case TransportKind::kMpi:
       return "mpi";
+    case TransportKind::kNccl:
+      return "nccl";
   }
   return "unknown";
+}
+
+int warmupsOf(const Options& options) {
+  constexpr int kUsual = 1;
+  constexpr int kOverNccl = 5;
+  return options.warmups.value_or(options.transport == TransportKind::kNccl ? kOverNccl : kUsual);
 }
 
 std::vector<std::uint64_t> messageSizes(const Options& options) {

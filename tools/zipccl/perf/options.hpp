@@ -16,9 +16,9 @@
 
 namespace zipccl::tools::perf {
 
-enum class TransportKind { kLocal, kMpi };
+enum class TransportKind { kLocal, kMpi, kNccl };
 
-/// `local` or `mpi`.
+/// `local`, `mpi` or `nccl`.
 [[nodiscard]] const char* transportName(TransportKind transport);
 
 struct Options {
@@ -31,7 +31,7 @@ struct Options {
   std::optional<std::uint64_t> maxBytes;
   std::uint64_t stepFactor = 4;
   std::optional<int> iterations;  ///< as many as time allows where absent
-  int warmups = 1;
+  std::optional<int> warmups;
   int checks = 1;
   std::optional<int> ranks;
   TransportKind transport = TransportKind::kLocal;
@@ -39,6 +39,9 @@ struct Options {
   std::optional<zipcclDataType_t> datatype;  ///< that of the data where absent
   CollectiveChoice collective;
   std::uint64_t linkBytesPerSecond = 0;  ///< of an emulated link; 0: none
+  std::string nccl;                      ///< the file; empty: what is there
+  bool usesProcesses = false;            ///< over NCCL, where no launcher has started this process
+  std::string rendezvous;                ///< HOST:PORT of rank 0; empty: as the launcher says
   std::string data = "normal:0.02";
   std::optional<std::uint64_t> seed;
   std::string jsonPath;  ///< empty: none
@@ -51,6 +54,9 @@ struct IterationBudget {
   static constexpr int kMost = 20;
   static constexpr double kSeconds = 1.0;
 };
+
+/// Pairs that are not timed. Over NCCL as many as it takes until calls run ahead.
+[[nodiscard]] int warmupsOf(const Options& options);
 
 /// Bytes a second of a speed such as `10Gbit`, `2.5Gbit` or `100Mbit`: bits, in powers of ten.
 [[nodiscard]] std::optional<std::uint64_t> parseLinkSpeed(std::string_view text);

@@ -5,8 +5,6 @@
 #include "perf/rank_runner.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <ctime>
 #include <string>
 
@@ -16,8 +14,6 @@
 
 namespace zipccl::tools::perf {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Places of a round's calls in its records.
 constexpr std::size_t kNativeOutOfPlace = 0;
@@ -34,27 +30,27 @@ std::int64_t threadCpuNs() {
 
 }  // namespace
 
-RankRunner::RankRunner(RankCommunicators& communicators, const DataPools& pools,
+RankRunner::RankRunner(RankCommunicators& communicators, RankDevice& device, const DataPools& pools,
                        const Collective& collective, const MeasurementPlan& plan,
                        std::uint64_t mostCount, const PlainMpi* plainMpi)
     : communicators_(communicators),
+      device_(device),
       pools_(pools),
       collective_(collective),
       plan_(plan),
       plainMpi_(plainMpi),
-      rank_(communicators.control.rank()),
-      rankCount_(communicators.control.rankCount()),
-      sendPool_(pools.geometry().bytes()),
-      receive_(pools.geometry().elementBytes() *
-               std::max(collective.sendElements(mostCount, rank_),
-                        collective.receiveElements(mostCount, rank_))),
+      rank_(communicators.control->rank()),
+      rankCount_(communicators.control->rankCount()),
+      sendPool_(device, pools.geometry().bytes()),
+      receive_(device, pools.geometry().elementBytes() *
+                           std::max(collective.sendElements(mostCount, rank_),
+                                    collective.receiveElements(mostCount, rank_))),
       expected_(plan.checks == 0 ? 0
                                  : pools.geometry().elementBytes() *
                                        collective.receiveElements(mostCount, rank_)) {
-  const std::span<const std::byte> own = pools_.pool(rank_);
-  std::copy(own.begin(), own.end(), sendPool_.bytes().begin());
+  device_.copyIn(sendPool_.bytes(), pools_.pool(rank_));
   // Touches every page before the first call does.
-  std::fill(receive_.bytes().begin(), receive_.bytes().end(), std::byte{0xA5});
+  device_.fill(receive_.bytes(), std::byte{0xA5});
 }
 
 SizeResult RankRunner::measure(std::uint64_t count, Progress* progress) {
@@ -77,7 +73,7 @@ SizeResult RankRunner::measure(std::uint64_t count, Progress* progress) {
     show("checking");
     checkCalls(result);
   }
-  result.reason = communicators_.zipccl.statistics().lastReason;
+  result.reason = communicators_.zipccl->statistics().lastReason;
   return result;
 }
 
@@ -111,23 +107,25 @@ void RankRunner::runRound(bool isNativeFirst, SizeResult* result) {
 RankRunner::CallRecord RankRunner::timeCall(Way way, Place place) {
   ++callNumber_;
   if (place == Place::kInPlace) putOwnMessage(place);
-  Communicator& communicator = communicatorOf(way);
+  CollectiveCalls& communicator = communicatorOf(way);
   const zipcclCommStats_t before = communicator.statistics();
-  communicators_.control.barrier();
-  const std::int64_t cpuBefore = threadCpuNs();
-  const Clock::time_point start = Clock::now();
-  call(way, place);
-  const Clock::duration elapsed = Clock::now() - start;
-  const std::int64_t cpuNs = threadCpuNs() - cpuBefore;
+  communicators_.control->startTogether();
+  std::int64_t cpuNs = 0;
+  const std::int64_t elapsedNs = device_.timeNs([&] {
+    const std::int64_t cpuBefore = threadCpuNs();
+    call(way, place);
+    cpuNs = threadCpuNs() - cpuBefore;
+  });
+  communicator.expectWell();
   const zipcclCommStats_t after = communicator.statistics();
-  return {.elapsedNs = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(),
+  return {.elapsedNs = elapsedNs,
           .cpuNs = cpuNs,
           .wireBytes = static_cast<std::int64_t>(after.wireBytesSent - before.wireBytesSent),
           .wasStaged = after.stagedCalls != before.stagedCalls ? 1 : 0};
 }
 
 void RankRunner::addSamples(const RoundRecord& mine, bool isNativeFirst, SizeResult& result) {
-  const std::vector<RoundRecord> ranks = communicators_.control.gather(mine);
+  const std::vector<RoundRecord> ranks = communicators_.control->gather(mine);
   const auto slowestUs = [&ranks](std::size_t call) {
     std::int64_t mostNs = 0;
     for (const RoundRecord& rank : ranks) mostNs = std::max(mostNs, rank[call].elapsedNs);
@@ -178,7 +176,7 @@ void RankRunner::checkCalls(SizeResult& result) {
     checkCall(Way::kNative, Place::kInPlace, mine[kNativeInPlace]);
     checkCall(Way::kZipccl, Place::kInPlace, mine[kZipcclInPlace]);
   }
-  for (const CheckRecords& rank : communicators_.control.gather(mine)) {
+  for (const CheckRecords& rank : communicators_.control->gather(mine)) {
     result.outOfPlace.nativeWrong += rank[kNativeOutOfPlace].wrong;
     result.outOfPlace.zipcclWrong += rank[kZipcclOutOfPlace].wrong;
     result.outOfPlace.plainMpiWrong += rank[kPlainMpiOutOfPlace].wrong;
@@ -198,19 +196,38 @@ void RankRunner::checkCall(Way way, Place place, CheckRecord& record) {
   const std::span<std::byte> received = receiveBuffer(place);
   const std::span<std::byte> expected = expected_.bytes().first(received.size());
   collective_.expect(messages(), count_, rank_, expected);
-  poison(received, expected);
+  const std::span<std::byte> poisoned = device_.hostSpan(received, staging_);
+  poison(poisoned, expected);
+  device_.copyIn(received, poisoned);
   // In place the message may stand where the result will.
   if (place == Place::kInPlace) putOwnMessage(place);
-  call(way, place);
+  CollectiveCalls& communicator = communicatorOf(way);
+  const std::uint64_t stagedBefore = communicator.statistics().stagedCalls;
+  static_cast<void>(device_.timeNs([&] {
+    call(way, place);
+    device_.disturb();
+  }));
+  communicator.expectWell();
+  const bool wasStaged = communicator.statistics().stagedCalls != stagedBefore;
   const std::size_t step = pools_.geometry().elementBytes();
-  // MPI adds in an order of its own.
-  const bool hasOtherOrder = way == Way::kPlainMpi && isReduction(collective_.choice().name);
-  if (!hasOtherOrder) record.wrong += wrongElements(received, expected, step);
+  const std::span<const std::byte> result = read(received);
+  if (hasDocumentedOrder(way, wasStaged)) record.wrong += wrongElements(result, expected, step);
+  record.error += collective_.error(messages(), count_, rank_, result);
   // A library that writes to its input breaks the next call.
   if (place == Place::kOutOfPlace) {
-    record.wrong += wrongElements(sendBuffer(place), messageOf(rank_), step);
+    record.wrong += wrongElements(read(sendBuffer(place)), messageOf(rank_), step);
   }
-  record.error += collective_.error(messages(), count_, rank_, received);
+}
+
+bool RankRunner::hasDocumentedOrder(Way way, bool wasStaged) const {
+  if (!isReduction(collective_.choice().name)) return true;
+  if (way == Way::kPlainMpi) return false;
+  if (!communicators_.nativeReduces || wasStaged) return true;
+  // Two addends have one order; factors are rounded in ways of their own.
+  const ReduceOperation operation = collective_.choice().operation;
+  return rankCount_ <= 2 &&
+         (operation == ReduceOperation::kSum ||
+          (operation == ReduceOperation::kAverage && collective_.datatype() != zipcclFloat16));
 }
 
 void RankRunner::call(Way way, Place place) {
@@ -222,13 +239,13 @@ void RankRunner::call(Way way, Place place) {
                    receiveBuffer(place).data(), count_);
 }
 
-Communicator& RankRunner::communicatorOf(Way way) {
-  return way == Way::kZipccl ? communicators_.zipccl : communicators_.native;
+CollectiveCalls& RankRunner::communicatorOf(Way way) {
+  return way == Way::kZipccl ? *communicators_.zipccl : *communicators_.native;
 }
 
 bool RankRunner::hasInPlace() const { return collective_.inPlace(count_, rank_).has_value(); }
 
-std::span<std::byte> RankRunner::part(HostBuffer& buffer, std::uint64_t first,
+std::span<std::byte> RankRunner::part(RankBuffer& buffer, std::uint64_t first,
                                       std::uint64_t elements) const {
   const std::size_t bytes = pools_.geometry().elementBytes();
   return buffer.bytes().subspan(first * bytes, elements * bytes);
@@ -239,10 +256,19 @@ std::span<std::byte> RankRunner::sendBuffer(Place place) {
   if (place == Place::kInPlace) {
     return part(receive_, collective_.inPlace(count_, rank_)->sendAt, elements);
   }
-  const std::span<const std::byte> own =
-      pools_.geometry().slice(sendPool_.bytes(), callNumber_, elements);
-  return sendPool_.bytes().subspan(static_cast<std::size_t>(own.data() - sendPool_.bytes().data()),
-                                   own.size());
+  return ownSlice(elements);
+}
+
+std::span<std::byte> RankRunner::ownSlice(std::uint64_t elements) {
+  const std::span<std::byte> pool = sendPool_.bytes();
+  const std::span<const std::byte> own = pools_.geometry().slice(pool, callNumber_, elements);
+  return pool.subspan(static_cast<std::size_t>(own.data() - pool.data()), own.size());
+}
+
+std::span<const std::byte> RankRunner::read(std::span<std::byte> memory) {
+  const std::span<std::byte> there = device_.hostSpan(memory, staging_);
+  device_.copyOut(there, memory);
+  return there;
 }
 
 std::span<std::byte> RankRunner::receiveBuffer(Place place) {
@@ -252,8 +278,7 @@ std::span<std::byte> RankRunner::receiveBuffer(Place place) {
 }
 
 void RankRunner::putOwnMessage(Place place) {
-  const std::span<const std::byte> own = messageOf(rank_);
-  std::copy(own.begin(), own.end(), sendBuffer(place).begin());
+  device_.copy(sendBuffer(place), ownSlice(collective_.sendElements(count_, rank_)));
 }
 
 std::span<const std::byte> RankRunner::messageOf(int rank) const {

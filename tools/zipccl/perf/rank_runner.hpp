@@ -15,6 +15,7 @@
 #include "perf/measurement.hpp"
 #include "perf/plain_mpi.hpp"
 #include "perf/progress.hpp"
+#include "perf/rank_device.hpp"
 #include "support/host_buffer.hpp"
 
 namespace zipccl::tools::perf {
@@ -23,8 +24,8 @@ class RankRunner {
  public:
   /// `pools` must hold the same on all ranks; counts go up to `mostCount`. `plainMpi` is measured
   /// too where it is not null, on all ranks or on none.
-  RankRunner(RankCommunicators& communicators, const DataPools& pools, const Collective& collective,
-             const MeasurementPlan& plan, std::uint64_t mostCount,
+  RankRunner(RankCommunicators& communicators, RankDevice& device, const DataPools& pools,
+             const Collective& collective, const MeasurementPlan& plan, std::uint64_t mostCount,
              const PlainMpi* plainMpi = nullptr);
 
   /// Measures calls of `count`. A collective call itself: all ranks get the same result.
@@ -59,27 +60,34 @@ class RankRunner {
   [[nodiscard]] bool isTimeSpent(std::size_t iterations) const;
 
   void call(Way way, Place place);
+  /// Whether a reduction, compressed or not, has the documented order of additions.
+  [[nodiscard]] bool hasDocumentedOrder(Way way, bool wasStaged) const;
   /// That of kPlainMpi is native, and idle meanwhile.
-  [[nodiscard]] Communicator& communicatorOf(Way way);
+  [[nodiscard]] CollectiveCalls& communicatorOf(Way way);
   [[nodiscard]] bool hasInPlace() const;
   [[nodiscard]] std::span<std::byte> sendBuffer(Place place);
   [[nodiscard]] std::span<std::byte> receiveBuffer(Place place);
-  [[nodiscard]] std::span<std::byte> part(HostBuffer& buffer, std::uint64_t first,
+  [[nodiscard]] std::span<std::byte> ownSlice(std::uint64_t elements);
+  [[nodiscard]] std::span<std::byte> part(RankBuffer& buffer, std::uint64_t first,
                                           std::uint64_t elements) const;
+  /// What stands in a buffer of calls, in memory of the host.
+  [[nodiscard]] std::span<const std::byte> read(std::span<std::byte> memory);
   void putOwnMessage(Place place);
   [[nodiscard]] std::span<const std::byte> messageOf(int rank) const;
   [[nodiscard]] Messages messages() const;
 
   RankCommunicators& communicators_;
+  RankDevice& device_;
   const DataPools& pools_;
   const Collective& collective_;
   const MeasurementPlan& plan_;
   const PlainMpi* plainMpi_;
   int rank_;
   int rankCount_;
-  HostBuffer sendPool_;  ///< a copy of this rank's pool: the library gets no byte of the original
-  HostBuffer receive_;   ///< of a call in place the one buffer
+  RankBuffer sendPool_;  ///< a copy of this rank's pool: the library gets no byte of the original
+  RankBuffer receive_;   ///< of a call in place the one buffer
   HostBuffer expected_;
+  HostBuffer staging_;
   std::uint64_t callNumber_ = 0;  ///< equal on all ranks
   std::uint64_t count_ = 0;
   double spentSeconds_ = 0.0;  ///< in the calls of this size; equal on all ranks

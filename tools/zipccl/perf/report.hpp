@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "perf/machine.hpp"
@@ -14,6 +15,15 @@
 #include "perf/options.hpp"
 
 namespace zipccl::tools::perf {
+
+/// Over NCCL, what moves the bytes.
+struct NcclInfo {
+  std::string version;
+  std::string file;
+  std::string device;                                          ///< that of rank 0
+  bool areProcesses = false;                                   ///< ranks are; else threads
+  std::vector<std::pair<std::string, std::string>> variables;  ///< of NCCL, that choose the link
+};
 
 /// What is known before the first call.
 struct RunInfo {
@@ -29,6 +39,7 @@ struct RunInfo {
   std::string startedAt;              ///< UTC, ISO 8601
   std::string plainMpi;    ///< the MPI whose own collective is measured too; empty: none is
   std::string noPlainMpi;  ///< with MPI, why none is
+  std::optional<NcclInfo> nccl;
 };
 
 struct RunReport {
@@ -39,7 +50,7 @@ struct RunReport {
 };
 
 /// What moves the bytes, and what that means for the figures.
-[[nodiscard]] std::string transportLabel(const Options& options, int hosts);
+[[nodiscard]] std::string transportLabel(const RunInfo& info);
 
 /// Of uncompressed bytes, in GB/s, as nccl-tests has it for the collective of the run.
 [[nodiscard]] double busBandwidth(const RunInfo& info, std::uint64_t sizeBytes,

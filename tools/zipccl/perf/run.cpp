@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A whole run of `zipccl perf`: what the transports have in common is here, how ranks are made and
-// come to agree is in run_local.cpp and run_mpi.cpp.
+// come to agree is in thread_run.cpp and process_run.cpp.
 
 #include "perf/run.hpp"
 
@@ -10,16 +10,36 @@
 
 #include "perf/datatype.hpp"
 #include "perf/run_parts.hpp"
+#include "perf_nccl/run.hpp"
 #include "support/file.hpp"
 #include "support/text.hpp"
 
 namespace zipccl::tools::perf {
 
+namespace {
+
+/// Flags that would have no effect.
+void expectFlagsOfTransport(const Options& options) {
+  if (options.linkBytesPerSecond != 0 && options.transport != TransportKind::kLocal) {
+    throw UsageError("--link emulates links of --transport local only");
+  }
+  if (options.transport == TransportKind::kNccl) return;
+  const auto refuse = [](bool isGiven, const char* flag) {
+    if (isGiven) throw UsageError(std::string(flag) + " is a flag of --transport nccl only");
+  };
+  refuse(options.usesProcesses, "--processes");
+  refuse(!options.nccl.empty(), "--nccl");
+  refuse(!options.rendezvous.empty(), "--rendezvous");
+}
+
+}  // namespace
+
 RunSetup prepare(const Options& options, const std::vector<std::string>& arguments) {
+  expectFlagsOfTransport(options);
   RunSetup setup;
   setup.source = openDataSource(parseDataSpec(options.data, isRegularFile), options.datatype);
   setup.sizes = messageSizes(options);
-  setup.plan = {setup.source->datatype(), options.warmups, options.iterations, options.checks};
+  setup.plan = {setup.source->datatype(), warmupsOf(options), options.iterations, options.checks};
 
   RunInfo& info = setup.report.info;
   info.arguments = arguments;
@@ -103,6 +123,8 @@ ExitStatus run(const Options& options, const std::vector<std::string>& arguments
       return runLocal(options, arguments, streams);
     case TransportKind::kMpi:
       return runMpi(options, arguments, streams);
+    case TransportKind::kNccl:
+      return perf_nccl::runNccl(options, arguments, streams);
   }
   throw Failure("an unknown transport");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs over the transports have in common. Used by run.cpp, run_local.cpp and run_mpi.cpp.
+// What runs over the transports have in common.
 
 #pragma once
 

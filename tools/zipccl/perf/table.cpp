@@ -201,9 +201,15 @@ double zipcclError(const SizeResult& result) noexcept {
   return (error += result.inPlace.zipcclError).relative();
 }
 
-std::string transportLabel(const Options& options, int hosts) {
-  if (options.transport == TransportKind::kMpi) {
-    return "MPI processes on " + std::to_string(hosts) + (hosts == 1 ? " host" : " hosts");
+std::string transportLabel(const RunInfo& info) {
+  const Options& options = info.options;
+  const std::string hosts = std::to_string(info.hosts) + (info.hosts == 1 ? " host" : " hosts");
+  if (options.transport == TransportKind::kMpi) return "MPI processes on " + hosts;
+  if (info.nccl) {
+    std::string label = "NCCL " + info.nccl->version + ", " + info.nccl->device + ", " +
+                        (info.nccl->areProcesses ? "processes" : "threads") + " on " + hosts;
+    for (const auto& [name, value] : info.nccl->variables) label += ", " + name + "=" + value;
+    return label;
   }
   if (options.linkBytesPerSecond != 0) {
     return "threads of one process, EMULATED link of " + linkSpeedText(options.linkBytesPerSecond) +
@@ -220,7 +226,7 @@ std::string tableHead(const RunInfo& info) {
                      (info.ranks == 1 ? " rank, " : " ranks, ") + datatypeName(info.datatype) +
                      ", strategy " + zipcclGetStrategyName(options.strategy) + "\n";
   head += std::string("# transport ") + transportName(options.transport) + ": " +
-          transportLabel(options, info.hosts) + "\n";
+          transportLabel(info) + "\n";
   if (!info.plainMpi.empty()) head += "# MPI's own collective beside it: " + info.plainMpi + "\n";
   if (!info.noPlainMpi.empty()) {
     head += "# MPI's own collective is not measured: " + info.noPlainMpi + "\n";

@@ -98,6 +98,14 @@ class Event {
   }
   void synchronize() const { check(cudaEventSynchronize(event_.get()), "waiting for an event"); }
 
+  /// Whether what was recorded is done.
+  [[nodiscard]] bool isReached() const {
+    const cudaError_t status = cudaEventQuery(event_.get());
+    if (status == cudaErrorNotReady) return false;
+    check(status, "asking for an event");
+    return true;
+  }
+
   /// Microseconds from `start` to this event, both recorded and reached.
   [[nodiscard]] double elapsedUsSince(const Event& start) const {
     float elapsedMs = 0.0F;
