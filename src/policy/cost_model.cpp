@@ -113,6 +113,16 @@ double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept {
   return last.elapsedUs + lastSlope * static_cast<double>(bytesPerRank - last.bytesPerRank);
 }
 
+double codecLead(const Profile& profile, int rankCount) noexcept {
+  const LinkProfile& link = profile.allGather;
+  const double linkUsPerByte =
+      slope(link.points[link.pointCount - 2], link.points[link.pointCount - 1]);
+  const double peers = rankCount - 1;
+  const double codecUsPerByte =
+      (1.0 / profile.encodeGBps + peers / profile.decodeGBps) / kBytesPerUsOfGBps;
+  return linkUsPerByte / codecUsPerByte;
+}
+
 double nativeUs(const CallFacts& call, const Profile& profile) noexcept {
   if (call.transportReduces && isReduction(call.collective)) {
     const double onceUs = linkUs(profile.allGather, call.elementCount * call.geometry.elementBytes);

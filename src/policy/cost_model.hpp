@@ -19,6 +19,10 @@ namespace zipccl::policy {
 /// point. Never falls as bytes rise. `link` must have two points at least.
 [[nodiscard]] double linkUs(const LinkProfile& link, std::uint64_t bytesPerRank) noexcept;
 
+/// How many times as fast as the link makes an all-gather of large messages the codec encodes one
+/// frame and decodes those of all other ranks. `profile` must be usable.
+[[nodiscard]] double codecLead(const Profile& profile, int rankCount) noexcept;
+
 /// The call done natively.
 [[nodiscard]] double nativeUs(const CallFacts& call, const Profile& profile) noexcept;
 

@@ -43,6 +43,10 @@ Decision decideByCost(const CallFacts& call, const Profile& profile,
                       const ChunkPlan& plan) noexcept {
   if (call.linkIsMemory && !call.isProfileGiven) return native(Reason::kLinkIsMemory);
   if (!isUsable(profile)) return native(Reason::kNoProfile);
+  if (call.linkSharesCodec && !call.isProfileGiven &&
+      codecLead(profile, call.rankCount) < kSharedCodecLead) {
+    return native(Reason::kLinkIsFast);
+  }
   const double plainUs = nativeUs(call, profile);
   const auto predict = [&](const ClassStatistics& statistics, FrameLayout layout) {
     return stagedUs(call, profile, plan, layout, statistics);
@@ -141,6 +145,8 @@ std::string describe(const Decision& decision) {
       return concat(strategy, "scratch would cut it into chunks below ", kMinChunkBytes, " bytes");
     case Reason::kLinkIsMemory:
       return concat(strategy, "memory is as fast as any codec that writes to it");
+    case Reason::kLinkIsFast:
+      return concat(strategy, "the link is nearly as fast as the codec, and shares its processor");
     case Reason::kNoProfile:
       return concat(strategy, "no profile of link and codec");
     case Reason::kNotInGroup:

@@ -27,6 +27,7 @@ enum class Reason : std::uint8_t {
   kChunksTooSmall,   ///< native: the bound of scratch would cut the message too fine
   kNoTable,          ///< native: a reduction whose choice must come from a table, and there is none
   kLinkIsMemory,     ///< native: what is sent moves as fast as a codec could write it
+  kLinkIsFast,       ///< native: the link takes what the codec needs, and is nearly as fast
   kNoProfile,        ///< native: nothing is known of link and codec
   kNotInGroup,       ///< native: a Send or Recv that is not in a group
   kPassesThrough,    ///< native: captured into a graph, to itself, or in a symmetric window
@@ -42,6 +43,10 @@ inline constexpr std::uint64_t kMinChunkBytes = std::uint64_t{1} << 20;
 
 /// Auto compresses when that is predicted to take at most this part of the native time.
 inline constexpr double kStagedGainNeeded = 0.95;
+
+/// Where links and codec share a processor, auto compresses only on links that are slower than the
+/// codec by this factor: NVLink, at a quarter of its speed, gains nothing that was predicted.
+inline constexpr double kSharedCodecLead = 6.0;
 
 /// A class that went native because its data did not compress is compressed again, once, after so
 /// many native calls.

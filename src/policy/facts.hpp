@@ -158,6 +158,7 @@ struct CallFacts {
   bool keepsRounding = false;
   bool isProfileGiven = false;    ///< the profile comes from a table, not from a measurement
   bool linkIsMemory = false;      ///< ranks read each other's memory: a message costs a copy
+  bool linkSharesCodec = false;   ///< what moves data runs on the processor that compresses it
   bool compressionAgreed = true;  ///< false: the handshake found settings that differ
   /// Reductions: native ones are the transport's own, which take the ways of its all-gather.
   bool transportReduces = false;

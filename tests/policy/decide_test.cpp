@@ -13,6 +13,7 @@
 
 #include "base/random.hpp"
 #include "policy/chunks.hpp"
+#include "policy/cost_model.hpp"
 #include "policy_samples.hpp"
 
 namespace zipccl::policy {
@@ -70,6 +71,33 @@ TEST(Decide, LeavesMemoryAloneUnlessToldOrGivenATable) {
   call.isProfileGiven = false;
   call.settings.strategy = StrategyChoice::kStaged;
   EXPECT_EQ(decide(call, slowLink()).reason, Reason::kStagedForced);
+}
+
+// As measured between two H200: 262 GB/s by NVLink, 25 through host memory.
+TEST(Decide, LeavesLinksAloneThatAreNearlyAsFastAsACodecBesideThem) {
+  const auto profileOf = [](double usOf8MiB, double usOf32MiB) {
+    Profile profile{.encodeGBps = 1700.0, .decodeGBps = 1700.0, .frameUs = 10.0};
+    profile.allGather.points = {
+        {{4096, 20.0}, {std::uint64_t{8} << 20, usOf8MiB}, {std::uint64_t{32} << 20, usOf32MiB}}};
+    profile.allGather.pointCount = 3;
+    profile.allGather.overlap = 1.0F;
+    return profile;
+  };
+  const Profile nvlink = profileOf(64.0, 160.0);
+  const Profile hostMemory = profileOf(362.0, 1367.0);
+  EXPECT_NEAR(codecLead(nvlink, 2), 3.24, 0.01);
+  EXPECT_NEAR(codecLead(hostMemory, 2), 33.9, 0.1);
+  EXPECT_LT(codecLead(hostMemory, 8), codecLead(hostMemory, 2));
+
+  CallFacts call = bfloat16Call(std::uint64_t{64} << 20, 2);
+  call.linkSharesCodec = true;
+  expectNative(decide(call, nvlink), Reason::kLinkIsFast);
+  EXPECT_EQ(decide(call, hostMemory).reason, Reason::kStagedIsFaster);
+  call.isProfileGiven = true;
+  EXPECT_NE(decide(call, nvlink).reason, Reason::kLinkIsFast);
+  call.isProfileGiven = false;
+  call.settings.strategy = StrategyChoice::kStaged;
+  EXPECT_EQ(decide(call, nvlink).reason, Reason::kStagedForced);
 }
 
 TEST(Decide, FollowsAForcedStrategy) {
