@@ -21,7 +21,7 @@
 namespace zipccl::tools::perf_nccl {
 namespace {
 
-std::string reasonOfErrno() { return std::generic_category().message(errno); }
+std::string wordsOfErrno() { return std::generic_category().message(errno); }
 
 /// A port that nobody has now.
 int freePort() {
@@ -33,7 +33,7 @@ int freePort() {
   const bool isFound = socket >= 0 &&
                        ::bind(socket, reinterpret_cast<sockaddr*>(&address), bytes) == 0 &&
                        ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
-  const std::string reason = reasonOfErrno();
+  const std::string reason = wordsOfErrno();
   if (socket >= 0) ::close(socket);
   if (!isFound) throw Failure("no port of 127.0.0.1: " + reason);
   return ntohs(address.sin_port);
@@ -74,7 +74,7 @@ ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
     const pid_t child = ::fork();
     if (child == 0) become(arguments, parent);
     if (child < 0) {
-      const std::string reason = reasonOfErrno();
+      const std::string reason = wordsOfErrno();
       for (const pid_t each : children) ::kill(each, SIGKILL);
       throw Failure("fork: " + reason);
     }
@@ -86,7 +86,7 @@ ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
     const pid_t ended = ::wait(&status);
     if (ended < 0) {
       if (errno == EINTR) continue;
-      throw Failure("wait: " + reasonOfErrno());
+      throw Failure("wait: " + wordsOfErrno());
     }
     if (std::erase(children, ended) == 0) continue;
     // Wrong bits are found by all together, and no reason to end anybody.
