@@ -36,6 +36,7 @@ ALGORITHMS = {
 ONLY_TWO_RANKS = {"two"}
 MOST_TWO_RANKS = 2
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 PARAMETERS = "file:data/bf16.safetensors:ag.17.step199"
 ACTIVATIONS = "file:data/bf16.safetensors:act.residual.1.step199"
 GRADIENTS = "file:data/bf16.safetensors:rs.1.step5"
@@ -105,7 +106,10 @@ class Bench:
                 parameters_of(run.collective, algorithm),
             )
             cores, sent_again = core_seconds(), self._network.retransmitted()
-            ended = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            # Where the tensors are, whatever the caller's folder.
+            ended = subprocess.run(
+                line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=ROOT
+            )
             # Both the command, when bits arrived wrong, and mpirun, when there was no command, end with 1.
             if ended.returncode not in (0, 1) or not out.exists():
                 raise RunFailed(f"{' '.join(words)} ended with status {ended.returncode}:\n{ended.stderr or ended.stdout}")
