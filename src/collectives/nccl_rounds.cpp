@@ -45,8 +45,11 @@ class CommunicatorRun {
 
   [[nodiscard]] NcclCommunicator* communicator() const noexcept { return communicator_; }
 
-  /// Whether all of it is on its streams.
-  [[nodiscard]] bool isOver() const noexcept { return makers_.empty() && !phase_; }
+  /// Whether all of it is on its streams, at the beginning of round `number`: what goes as it is
+  /// may have come to its end there, and be put on its stream only when the round starts.
+  [[nodiscard]] bool isOver(std::uint64_t number) const noexcept {
+    return makers_.empty() && !phase_ && rounds_[number % kInFlight].items.empty();
+  }
 
   /// Whether the two may have a stream in common. The default streams of two devices have one
   /// handle; which device an unattached communicator has is not known.
@@ -352,7 +355,7 @@ class Driver {
     for (std::uint64_t number = 0;; ++number) {
       bool hasItems = false;
       for (std::size_t i = 0; i < runs_.size(); ++i) {
-        if (mayBegin(i)) hasItems |= runs_[i]->begin(number);
+        if (mayBegin(i, number)) hasItems |= runs_[i]->begin(number);
       }
       if (hasItems) start(number);
       if (hasPrevious) {
@@ -367,10 +370,10 @@ class Driver {
  private:
   /// A stream that two communicators share has first all of one, then all of the other, as without
   /// rounds: other ranks may have called them one by one.
-  [[nodiscard]] bool mayBegin(std::size_t i) const {
+  [[nodiscard]] bool mayBegin(std::size_t i, std::uint64_t number) const {
     return std::all_of(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(i),
                        [&](const std::unique_ptr<CommunicatorRun>& earlier) {
-                         return earlier->isOver() || !earlier->sharesStream(*runs_[i]);
+                         return earlier->isOver(number) || !earlier->sharesStream(*runs_[i]);
                        });
   }
 

@@ -669,6 +669,50 @@ TEST_F(NcclEngine, CommunicatorsOfOneStreamKeepItsOrder) {
   });
 }
 
+TEST_F(NcclEngine, AStreamIsAnothersOnceAllCallsAreOnIt) {
+  const std::uint64_t seed = random_();
+  onRanks(2, [&](Rank& rank) {
+    std::array<Rank, 3> ranks = {rank, rank, rank};
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      ASSERT_EQ(ncclCommSplit(rank.comm, 0, rank.rank, &ranks[i].comm, nullptr), kSuccess);
+      engine().attach(&fakeNcclApi(), &ranks[i].comm, 1, &ranks[i].attached);
+    }
+    std::vector<std::unique_ptr<Made>> made;
+    std::vector<zipcclNcclCall> calls;
+    const auto add = [&](const Rank& of, zipcclNcclKind kind, Datatype datatype) {
+      TestCall test;
+      test.kind = kind;
+      test.count = 20'000;
+      test.datatype = datatype;
+      test.seed = seed + made.size();
+      made.push_back(std::make_unique<Made>(test, of));
+      for (const zipcclNcclCall& call : made.back()->calls()) calls.push_back(call);
+    };
+    add(ranks[0], zipcclNcclAllGather, Datatype::kBfloat16);
+    add(ranks[0], zipcclNcclAllGather, Datatype::kInt32);
+    add(ranks[1], zipcclNcclAllGather, Datatype::kInt32);
+    add(ranks[2], zipcclNcclSend, Datatype::kBfloat16);
+    // Rank 0 has one stream for all of them. On rank 1 the second call, which comes in a later
+    // round than the third, must be on its stream before that waits for messages which are encoded
+    // behind the third.
+    const fakeStream_t third = fakeStreamCreate();
+    for (std::size_t i = 1; i < calls.size() && rank.rank == 1; ++i) {
+      const bool isWithSecond = i == 1 || calls[i].kind == zipcclNcclSend;
+      calls[i].stream = isWithSecond ? rank.streams[1] : third;
+    }
+    EXPECT_EQ(engine().run(calls.data(), calls.size()), kSuccess);
+    rank.synchronize();
+    fakeStreamSynchronize(third);
+    for (const auto& each : made) each->check();
+    fakeStreamDestroy(third);
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      expectNoError(ranks[i]);
+      engine().detach(ranks[i].attached);
+      EXPECT_EQ(ncclCommDestroy(ranks[i].comm), kSuccess);
+    }
+  });
+}
+
 TEST_F(NcclEngine, MessagesAloneFitThoseOfGroups) {
   const std::uint64_t seed = random_();
   onRanks(2, [&](Rank& rank) {
