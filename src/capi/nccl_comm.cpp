@@ -85,16 +85,16 @@ CommunicatorStatistics NcclComm::statistics() {
 }
 
 zipcclNcclCall NcclComm::callOf(zipcclNcclKind kind, const void* send, void* receive,
-                                std::uint64_t count, Datatype datatype,
-                                zipcclStream_t stream) const noexcept {
+                                std::uint64_t count, Datatype datatype, zipcclStream_t stream,
+                                int op, int peer) const noexcept {
   return {.kind = kind,
           .isGrouped = 0,
           .sendbuff = send,
           .recvbuff = receive,
           .count = count,
           .datatype = static_cast<int>(datatype),
-          .op = 0,
-          .peer = 0,
+          .op = op,
+          .peer = peer,
           .comm = handle_,
           .attached = communicator_.get(),
           .stream = stream};
@@ -103,10 +103,9 @@ zipcclNcclCall NcclComm::callOf(zipcclNcclKind kind, const void* send, void* rec
 void NcclComm::addMessage(Calls& calls, bool isSend, int peer, const void* source, void* target,
                           std::uint64_t count, Datatype datatype, zipcclStream_t stream) const {
   if (count == 0) return;
-  zipcclNcclCall& call = calls.emplace_back(
-      callOf(isSend ? zipcclNcclSend : zipcclNcclRecv, source, target, count, datatype, stream));
-  call.isGrouped = 1;
-  call.peer = peer;
+  const zipcclNcclKind kind = isSend ? zipcclNcclSend : zipcclNcclRecv;
+  calls.push_back(callOf(kind, source, target, count, datatype, stream, 0, peer));
+  calls.back().isGrouped = 1;
 }
 
 NcclComm::Calls NcclComm::callsOf(const collectives::AllGatherArguments& call,
@@ -150,37 +149,29 @@ NcclComm::Calls NcclComm::callsOf(const collectives::AllToAllvArguments& call,
 
 NcclComm::Calls NcclComm::callsOf(const collectives::ReduceScatterArguments& call,
                                   zipcclStream_t stream, int op) const {
-  Calls calls = {callOf(zipcclNcclReduceScatter, call.send, call.receive, call.elementCount,
-                        call.datatype, stream)};
-  calls.front().op = op;
-  return calls;
+  return {callOf(zipcclNcclReduceScatter, call.send, call.receive, call.elementCount, call.datatype,
+                 stream, op)};
 }
 
 NcclComm::Calls NcclComm::callsOf(const collectives::AllReduceArguments& call,
                                   zipcclStream_t stream, int op) const {
-  Calls calls = {callOf(zipcclNcclAllReduce, call.send, call.receive, call.elementCount,
-                        call.datatype, stream)};
-  calls.front().op = op;
-  return calls;
+  return {callOf(zipcclNcclAllReduce, call.send, call.receive, call.elementCount, call.datatype,
+                 stream, op)};
 }
 
 NcclComm::Calls NcclComm::callsOf(const collectives::BroadcastArguments& call,
                                   zipcclStream_t stream, int /*op*/) const {
-  Calls calls = {callOf(zipcclNcclBroadcast, call.send, call.receive, call.elementCount,
-                        call.datatype, stream)};
-  calls.front().peer = call.root;
-  return calls;
+  return {callOf(zipcclNcclBroadcast, call.send, call.receive, call.elementCount, call.datatype,
+                 stream, 0, call.root)};
 }
 
 NcclComm::Calls NcclComm::callsOf(const collectives::GatherArguments& call, zipcclStream_t stream,
                                   int /*op*/) const {
-  Calls calls;
   if (api_.gather != nullptr) {
-    calls = {callOf(zipcclNcclGather, call.send, call.receive, call.elementCount, call.datatype,
-                    stream)};
-    calls.front().peer = call.root;
-    return calls;
+    return {callOf(zipcclNcclGather, call.send, call.receive, call.elementCount, call.datatype,
+                   stream, 0, call.root)};
   }
+  Calls calls;
   addMessage(calls, true, call.root, call.send, nullptr, call.elementCount, call.datatype, stream);
   const std::uint64_t partBytes = call.elementCount * elementBytes(call.datatype);
   for (int peer = 0; rank() == call.root && peer < rankCount(); ++peer) {
@@ -193,13 +184,11 @@ NcclComm::Calls NcclComm::callsOf(const collectives::GatherArguments& call, zipc
 
 NcclComm::Calls NcclComm::callsOf(const collectives::ScatterArguments& call, zipcclStream_t stream,
                                   int /*op*/) const {
-  Calls calls;
   if (api_.scatter != nullptr) {
-    calls = {callOf(zipcclNcclScatter, call.send, call.receive, call.elementCount, call.datatype,
-                    stream)};
-    calls.front().peer = call.root;
-    return calls;
+    return {callOf(zipcclNcclScatter, call.send, call.receive, call.elementCount, call.datatype,
+                   stream, 0, call.root)};
   }
+  Calls calls;
   const std::uint64_t partBytes = call.elementCount * elementBytes(call.datatype);
   for (int peer = 0; rank() == call.root && peer < rankCount(); ++peer) {
     addMessage(calls, true, peer, bytesAt(call.send, static_cast<std::uint64_t>(peer) * partBytes),

@@ -86,7 +86,8 @@ class NcclComm {
 
   [[nodiscard]] zipcclNcclCall callOf(zipcclNcclKind kind, const void* send, void* receive,
                                       std::uint64_t count, collectives::Datatype datatype,
-                                      zipcclStream_t stream) const noexcept;
+                                      zipcclStream_t stream, int op = 0,
+                                      int peer = 0) const noexcept;
   void addMessage(Calls& calls, bool isSend, int peer, const void* source, void* target,
                   std::uint64_t count, collectives::Datatype datatype, zipcclStream_t stream) const;
   /// Throws what `result` means, unless that is success.

@@ -109,8 +109,7 @@ int check(const zipcclNcclCall* call) noexcept {
     const bool hasPeer = call->kind == zipcclNcclBroadcast || call->kind == zipcclNcclReduce ||
                          call->kind == zipcclNcclGather || call->kind == zipcclNcclScatter ||
                          call->kind == zipcclNcclSend || call->kind == zipcclNcclRecv;
-    constexpr int kDatatypes = 12;
-    const bool isRight = call->datatype >= 0 && call->datatype < kDatatypes &&
+    const bool isRight = collectives::isDatatype(call->datatype) &&
                          (!hasPeer || (call->peer >= 0 && call->peer < ranks));
     return codeOf(isRight ? ErrorCode::kSuccess : ErrorCode::kInvalidArgument);
   });

@@ -60,7 +60,7 @@ class CallTable {
   static constexpr std::size_t kMostTextBytes = 64 * 1024;
 
  private:
-  static constexpr std::size_t kDatatypes = static_cast<std::size_t>(Datatype::kFloat8e5m2) + 1;
+  static constexpr std::size_t kDatatypes = kDatatypeCount;
 
   struct Row {
     std::atomic<std::uint64_t> calls;

@@ -29,8 +29,7 @@ std::uint64_t elementBytes(Datatype datatype) noexcept {
 }
 
 std::uint64_t elementBytesOfNccl(int datatype) noexcept {
-  if (datatype < 0 || datatype > static_cast<int>(Datatype::kFloat8e5m2)) return 1;
-  return elementBytes(static_cast<Datatype>(datatype));
+  return isDatatype(datatype) ? elementBytes(static_cast<Datatype>(datatype)) : 1;
 }
 
 std::string_view datatypeName(Datatype datatype) noexcept {

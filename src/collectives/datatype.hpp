@@ -28,6 +28,13 @@ enum class Datatype : std::uint8_t {
   kFloat8e5m2 = 11,
 };
 
+inline constexpr int kDatatypeCount = 12;
+
+/// Whether a number that a program passes to NCCL is one of them.
+[[nodiscard]] constexpr bool isDatatype(int number) noexcept {
+  return number >= 0 && number < kDatatypeCount;
+}
+
 /// Bytes of one element: 1 to 8.
 [[nodiscard]] std::uint64_t elementBytes(Datatype datatype) noexcept;
 

@@ -32,10 +32,6 @@ std::size_t statusCount(int rankCount) {
   return std::max<std::size_t>(2048, 16 * static_cast<std::size_t>(rankCount));
 }
 
-bool isDatatype(int datatype) {
-  return datatype >= 0 && datatype <= static_cast<int>(Datatype::kFloat8e5m2);
-}
-
 std::optional<CollectiveKind> collectiveOf(zipcclNcclKind kind) {
   switch (kind) {
     case zipcclNcclAllGather:
@@ -177,7 +173,7 @@ bool NcclCommunicator::wants(const zipcclNcclCall& call) const {
   if (!compressionAgreed || settings.strategy == StrategyChoice::kNative || rankCount() <= 1) {
     return false;
   }
-  if (call.datatype < 0 || call.datatype > static_cast<int>(Datatype::kFloat8e5m2)) return false;
+  if (!isDatatype(call.datatype)) return false;
   const auto datatype = static_cast<Datatype>(call.datatype);
   if (!codedDatatype(datatype) || call.count == 0) return false;
   switch (call.kind) {
@@ -244,41 +240,19 @@ bool NcclCommunicator::isAlwaysNative(const zipcclNcclCall& call) const {
 }
 
 policy::Decision NcclCommunicator::decideAfresh(const zipcclNcclCall& call) const {
-  if (call.datatype < 0 || call.datatype > static_cast<int>(Datatype::kFloat8e5m2)) {
-    return {.reason = policy::Reason::kNoFormat};
-  }
+  if (!isDatatype(call.datatype)) return {.reason = policy::Reason::kNoFormat};
   const auto datatype = static_cast<Datatype>(call.datatype);
-  const auto of = [&](CollectiveKind collective) {
-    return plan(collective, datatype, call.count, nullptr).decision;
-  };
-  const auto ofReduction = [&](CollectiveKind collective, std::uint64_t count) -> policy::Decision {
-    const std::optional<Reduction> reduction = reductionOf(call.op);
-    if (!reduction) return {.reason = policy::Reason::kOtherOperation};
-    return planReduction(collective, datatype, count, *reduction, nullptr).decision;
-  };
-  switch (call.kind) {
-    case zipcclNcclAllGather:
-      return of(CollectiveKind::kAllGather);
-    case zipcclNcclBroadcast:
-      return of(CollectiveKind::kBroadcast);
-    case zipcclNcclAlltoAll:
-      return of(CollectiveKind::kAlltoAll);
-    case zipcclNcclGather:
-      return of(CollectiveKind::kGather);
-    case zipcclNcclScatter:
-      return of(CollectiveKind::kScatter);
-    case zipcclNcclSend:
-    case zipcclNcclRecv:
-      return of(CollectiveKind::kSendRecv);
-    case zipcclNcclReduceScatter:
-      return ofReduction(CollectiveKind::kReduceScatter, call.count);
-    case zipcclNcclAllReduce:
-      return ofReduction(CollectiveKind::kAllReduce, allReducePart(call.count, rankCount()));
-    case zipcclNcclReduce:
-    case zipcclNcclNumKinds:
-      break;
+  const std::optional<CollectiveKind> collective = collectiveOf(call.kind);
+  if (!collective) return {.reason = policy::Reason::kOtherOperation};
+  if (!policy::isReduction(*collective)) {
+    return plan(*collective, datatype, call.count, nullptr).decision;
   }
-  return {.reason = policy::Reason::kOtherOperation};
+  const std::optional<Reduction> reduction = reductionOf(call.op);
+  if (!reduction) return {.reason = policy::Reason::kOtherOperation};
+  const std::uint64_t count = *collective == CollectiveKind::kAllReduce
+                                  ? allReducePart(call.count, rankCount())
+                                  : call.count;
+  return planReduction(*collective, datatype, count, *reduction, nullptr).decision;
 }
 
 std::uint64_t allReducePart(std::uint64_t elementCount, int rankCount) noexcept {

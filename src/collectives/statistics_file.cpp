@@ -95,7 +95,7 @@ void writeAtExit() noexcept {
   if (!processFile.isBusy.test_and_set()) {
     if (!writeFile()) {
       const int error = errno;
-      logWarn("ZIPCCL_STATS: cannot write ", processFile.name.data(), ": ", std::strerror(error));
+      logWarn("ZIPCCL_STATS: cannot write ", processFile.name.data(), ": ", errnoText(error));
     }
     processFile.isBusy.clear();
   }
