@@ -43,11 +43,6 @@ class CudaDevice final : public NcclDevice {
   void copy(std::span<std::byte> to, std::span<const std::byte> from) override {
     copyAs(to, from, cudaMemcpyDeviceToDevice);
   }
-  [[nodiscard]] std::span<std::byte> hostSpan(std::span<std::byte> memory,
-                                              HostBuffer& staging) override {
-    if (staging.bytes().size() < memory.size()) staging = HostBuffer(memory.size());
-    return staging.bytes().first(memory.size());
-  }
   void copyIn(std::span<std::byte> to, std::span<const std::byte> from) override {
     copyAs(to, from, cudaMemcpyHostToDevice);
   }

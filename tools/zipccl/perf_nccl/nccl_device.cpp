@@ -4,11 +4,10 @@
 
 #include "perf_nccl/nccl_device.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <new>
 #include <thread>
 
+#include "perf/host_memory.hpp"
 #include "support/failure.hpp"
 
 namespace zipccl::tools::perf_nccl {
@@ -36,9 +35,7 @@ struct HostStreams {
   int (*isIdle)(void* stream) = nullptr;
 };
 
-constexpr std::align_val_t kAlignment{HostBuffer::kAlignment};
-
-class HostStreamDevice final : public NcclDevice {
+class HostStreamDevice final : public perf::InHostMemory<NcclDevice> {
  public:
   HostStreamDevice(const HostStreams& streams, int number) : streams_(streams) {
     streams_.setDevice(number);
@@ -47,27 +44,6 @@ class HostStreamDevice final : public NcclDevice {
   ~HostStreamDevice() override { streams_.destroy(stream_); }
 
   [[nodiscard]] void* stream() const noexcept override { return stream_; }
-
-  [[nodiscard]] std::byte* allocate(std::size_t bytes) override {
-    return static_cast<std::byte*>(::operator new(bytes, kAlignment));
-  }
-  void release(std::byte* memory) noexcept override { ::operator delete(memory, kAlignment); }
-  void fill(std::span<std::byte> to, std::byte value) override {
-    std::fill(to.begin(), to.end(), value);
-  }
-  void copy(std::span<std::byte> to, std::span<const std::byte> from) override {
-    std::copy(from.begin(), from.end(), to.begin());
-  }
-  // As on a device: nothing is looked at where it is.
-  [[nodiscard]] std::span<std::byte> hostSpan(std::span<std::byte> memory,
-                                              HostBuffer& staging) override {
-    if (staging.bytes().size() < memory.size()) staging = HostBuffer(memory.size());
-    return staging.bytes().first(memory.size());
-  }
-  void copyIn(std::span<std::byte> to, std::span<const std::byte> from) override { copy(to, from); }
-  void copyOut(std::span<std::byte> to, std::span<const std::byte> from) override {
-    copy(to, from);
-  }
 
   [[nodiscard]] std::int64_t timeNs(const std::function<void()>& call) override {
     using Clock = std::chrono::steady_clock;

@@ -20,6 +20,13 @@ class NcclDevice : public perf::RankDevice {
   /// A cudaStream_t, or what the NCCL for tests has in its place.
   [[nodiscard]] virtual void* stream() const noexcept = 0;
 
+  /// Nothing is looked at where it is, host memory for tests neither.
+  [[nodiscard]] std::span<std::byte> hostSpan(std::span<std::byte> memory,
+                                              HostBuffer& staging) final {
+    if (staging.bytes().size() < memory.size()) staging = HostBuffer(memory.size());
+    return staging.bytes().first(memory.size());
+  }
+
   /// Called now and then while a call is waited for; throws to end that.
   void setWatch(std::function<void()> watch) { watch_ = std::move(watch); }
 
