@@ -19,8 +19,8 @@
 #include "collectives/reference_reduction.hpp"
 #include "collectives/tensors.hpp"
 #include "fake_nccl.h"
+#include "fake_nccl_fixture.hpp"
 #include "nccl_calls.h"
-#include "support/seeded_test.hpp"
 
 namespace zipccl::testing {
 namespace {
@@ -305,34 +305,16 @@ zipcclCommStats_t statsOf(const Rank& rank) {
   return stats;
 }
 
-class NcclComm : public SeededTest {
+class NcclComm : public FakeNcclTest<50> {
  protected:
-  void SetUp() override {
-    fakeFaultsClear();
-    fakeSetJitterUs(50);
-  }
-  void TearDown() override {
-    EXPECT_EQ(fakeFaultCount(), 0) << fakeFaultText();
-    EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
-  }
-
   /// Runs `work` for each rank of communicators of NCCL, in a thread of its own.
   static void onNccl(int ranks, const std::function<void(Rank&)>& work) {
-    ncclUniqueId id;
-    ASSERT_EQ(ncclGetUniqueId(&id), kNcclSuccess);
-    std::vector<std::thread> threads;
-    for (int number = 0; number < ranks; ++number) {
-      threads.emplace_back([&, number] {
-        fakeSetDevice(number);
-        Rank rank{.rank = number, .count = ranks};
-        ASSERT_EQ(ncclCommInitRank(&rank.nccl, ranks, id, number), kNcclSuccess);
-        rank.stream = fakeStreamCreate();
-        work(rank);
-        fakeStreamDestroy(rank.stream);
-        EXPECT_EQ(ncclCommDestroy(rank.nccl), kNcclSuccess);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    onFakeRanks(ranks, [&](int number, void* comm) {
+      Rank rank{.rank = number, .count = ranks, .nccl = comm};
+      rank.stream = fakeStreamCreate();
+      work(rank);
+      fakeStreamDestroy(rank.stream);
+    });
   }
 
   /// The same with communicators of ZipCCL over them.

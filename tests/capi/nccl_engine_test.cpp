@@ -28,6 +28,7 @@
 #include "collectives/tensors.hpp"
 #include "fake_nccl.h"
 #include "fake_nccl_api.hpp"
+#include "fake_nccl_fixture.hpp"
 #include "nccl_calls.h"
 #include "rank_processes.hpp"
 #include "support/sanitized.hpp"
@@ -311,38 +312,24 @@ class Made {
   std::vector<Shard> expected_;
 };
 
-class NcclEngine : public SeededTest {
+class NcclEngine : public FakeNcclTest<50> {
  protected:
   void SetUp() override {
     ASSERT_NE(zipcclGetNcclEngine(ZIPCCL_NCCL_ENGINE_VERSION), nullptr);
     ASSERT_NE(fakeNcclApi().image, nullptr);
-    fakeFaultsClear();
-    fakeSetJitterUs(50);
-  }
-  void TearDown() override {
-    EXPECT_EQ(fakeFaultCount(), 0) << fakeFaultText();
-    EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
+    FakeNcclTest::SetUp();
   }
 
   /// Runs `work` for each rank, in a thread of its own.
   static void onRanks(int ranks, const std::function<void(Rank&)>& work) {
-    ncclUniqueId id;
-    ASSERT_EQ(ncclGetUniqueId(&id), kSuccess);
-    std::vector<std::thread> threads;
-    for (int number = 0; number < ranks; ++number) {
-      threads.emplace_back([&, number] {
-        fakeSetDevice(number);
-        Rank rank{.rank = number, .count = ranks};
-        ASSERT_EQ(ncclCommInitRank(&rank.comm, ranks, id, number), kSuccess);
-        engine().attach(&fakeNcclApi(), &rank.comm, 1, &rank.attached);
-        for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
-        work(rank);
-        for (const fakeStream_t stream : rank.streams) fakeStreamDestroy(stream);
-        engine().detach(rank.attached);
-        EXPECT_EQ(ncclCommDestroy(rank.comm), kSuccess);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    onFakeRanks(ranks, [&](int number, void* comm) {
+      Rank rank{.rank = number, .count = ranks, .comm = comm};
+      engine().attach(&fakeNcclApi(), &rank.comm, 1, &rank.attached);
+      for (fakeStream_t& stream : rank.streams) stream = fakeStreamCreate();
+      work(rank);
+      for (const fakeStream_t stream : rank.streams) fakeStreamDestroy(stream);
+      engine().detach(rank.attached);
+    });
   }
 
   /// All calls in one group.

@@ -22,10 +22,10 @@
 #include "collectives/nccl_communicator.hpp"
 #include "collectives/test_settings.hpp"
 #include "fake_nccl.h"
+#include "fake_nccl_fixture.hpp"
 #include "forwarding_stream_codec.hpp"
 #include "log_capture.hpp"
 #include "nccl_ranks.hpp"
-#include "support/seeded_test.hpp"
 #include "transport/host_stream_device.hpp"
 #include "transport/side_wire.hpp"
 
@@ -67,17 +67,8 @@ class DamagingCodec final : public ForwardingStreamCodec {
   std::optional<std::uint64_t> bit_;
 };
 
-class NcclDamage : public zipccl::testing::SeededTest {
+class NcclDamage : public zipccl::testing::FakeNcclTest<20> {
  protected:
-  void SetUp() override {
-    fakeFaultsClear();
-    fakeSetJitterUs(20);
-  }
-  void TearDown() override {
-    EXPECT_EQ(fakeFaultCount(), 0) << fakeFaultText();
-    EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
-  }
-
   static void plant(NcclRank& rank, std::uint64_t bit) {
     auto damaging = std::make_unique<DamagingCodec>(std::move(rank.communicator->codec),
                                                     *rank.communicator->device);

@@ -7,13 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
-#include <thread>
 #include <utility>
 
 #include "collectives/nccl_attach.hpp"
 #include "collectives/nccl_rounds.hpp"
 #include "fake_nccl_api.hpp"
-#include "nccl_calls.h"
+#include "fake_nccl_fixture.hpp"
 
 namespace zipccl::collectives::testing {
 namespace {
@@ -138,30 +137,22 @@ void run(NcclRank& rank, const std::vector<NcclTestCall>& tests) {
 void onNcclRanks(std::span<const CommunicatorSettings> settings,
                  const std::function<void(NcclRank&)>& work) {
   ASSERT_NE(zipccl::testing::fakeNcclApi().image, nullptr);
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), kSuccess);
   const auto count = static_cast<int>(settings.size());
   std::barrier allAreDone(count);
-  std::vector<std::thread> threads;
-  for (int number = 0; number < count; ++number) {
-    threads.emplace_back([&, number] {
-      fakeSetDevice(number);
-      NcclRank rank;
-      rank.rank = number;
-      rank.count = count;
-      ASSERT_EQ(ncclCommInitRank(&rank.comm, count, id, number), kSuccess);
-      rank.communicator = attachNccl(zipccl::testing::fakeNcclApi(), rank.comm,
-                                     settings[static_cast<std::size_t>(number)]);
-      ASSERT_NE(rank.communicator, nullptr);
-      rank.stream = fakeStreamCreate();
-      work(rank);
-      fakeStreamDestroy(rank.stream);
-      allAreDone.arrive_and_wait();
-      NcclCommunicator::destroy(std::move(rank.communicator));
-      EXPECT_EQ(ncclCommDestroy(rank.comm), kSuccess);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  zipccl::testing::onFakeRanks(count, [&](int number, void* comm) {
+    NcclRank rank;
+    rank.rank = number;
+    rank.count = count;
+    rank.comm = comm;
+    rank.communicator = attachNccl(zipccl::testing::fakeNcclApi(), rank.comm,
+                                   settings[static_cast<std::size_t>(number)]);
+    ASSERT_NE(rank.communicator, nullptr);
+    rank.stream = fakeStreamCreate();
+    work(rank);
+    fakeStreamDestroy(rank.stream);
+    allAreDone.arrive_and_wait();
+    NcclCommunicator::destroy(std::move(rank.communicator));
+  });
 }
 
 }  // namespace zipccl::collectives::testing

@@ -17,10 +17,10 @@
 #include "collectives/nccl_communicator.hpp"
 #include "collectives/test_settings.hpp"
 #include "fake_nccl.h"
+#include "fake_nccl_fixture.hpp"
 #include "forwarding_stream_codec.hpp"
 #include "log_capture.hpp"
 #include "nccl_ranks.hpp"
-#include "support/seeded_test.hpp"
 #include "tensors.hpp"
 #include "transport/host_stream_device.hpp"
 
@@ -66,17 +66,8 @@ FaultyCodec& makeFaulty(NcclCommunicator& communicator) {
   return codec;
 }
 
-class NcclVerify : public zipccl::testing::SeededTest {
+class NcclVerify : public zipccl::testing::FakeNcclTest<20> {
  protected:
-  void SetUp() override {
-    fakeFaultsClear();
-    fakeSetJitterUs(20);
-  }
-  void TearDown() override {
-    EXPECT_EQ(fakeFaultCount(), 0) << fakeFaultText();
-    EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
-  }
-
   /// Runs `work` for each rank, in a thread of its own, with `every[rank]` as its setting.
   static void onRanks(const std::vector<std::uint32_t>& every,
                       const std::function<void(NcclRank&)>& work) {

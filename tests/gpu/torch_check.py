@@ -35,27 +35,32 @@ def free_port():
         return s.getsockname()[1]
 
 
+def start_rank(arguments, rank, port, command, variables, **streams):
+    """A process of the script that `command` begins with: a rank behind the preloaded library, on the chosen link."""
+    environment = {
+        **os.environ,
+        **LINKS[arguments.link],
+        "NCCL_NVLS_ENABLE": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(RANKS),
+        "LD_PRELOAD": arguments.preload,
+        **variables,
+    }
+    return subprocess.Popen([sys.executable, *command], env=environment, **streams)
+
+
 def run_setting(arguments, name, settings):
     """The results of both ranks, or None."""
     port = free_port()
     children = []
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(RANKS):
-            environment = {
-                **os.environ,
-                **LINKS[arguments.link],
-                "NCCL_NVLS_ENABLE": "0",
-                "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "RANK": str(rank),
-                "WORLD_SIZE": str(RANKS),
-                "LD_PRELOAD": arguments.preload,
-                **settings,
-            }
-            command = [sys.executable, __file__, "--worker", f"{folder}/{rank}.json", "--steps", str(arguments.steps)]
+            command = [__file__, "--worker", f"{folder}/{rank}.json", "--steps", str(arguments.steps)]
             command += ["--parts", arguments.parts]
-            children.append(subprocess.Popen(command, env=environment))
+            variables = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", **settings}
+            children.append(start_rank(arguments, rank, port, command, variables))
         failed = False
         deadline = time.monotonic() + arguments.timeout
         for child in children:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from torch_check import LINKS, RANKS, free_port
+from torch_check import LINKS, RANKS, free_port, start_rank
 
 WATCHDOG_SECONDS = 8
 # Ranks are told to go on by the first line of their standard input, so that all faults come after what they wait for.
@@ -67,24 +67,14 @@ def run(arguments, fault, settings):
     """Seconds until rank 0 ended after the fault, or None; and its status."""
     port, children = free_port(), []
     for rank in range(RANKS):
-        environment = {
-            **os.environ,
-            **LINKS[arguments.link],
-            "NCCL_NVLS_ENABLE": "0",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-            "RANK": str(rank),
-            "WORLD_SIZE": str(RANKS),
-            "LD_PRELOAD": arguments.preload,
+        variables = {
             "TORCH_NCCL_ENABLE_MONITORING": "0",
             "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
             "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1000",
             **settings,
         }
-        command = [sys.executable, __file__, "--worker", fault]
-        children.append(
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        )
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        children.append(start_rank(arguments, rank, port, [__file__, "--worker", fault], variables, **streams))
     try:
         for child in children:
             if child.stdout.readline().strip() != "ready":

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from torch_check import LINKS, RANKS, free_port
+from torch_check import LINKS, RANKS, free_port, start_rank
 
 MOST_ELEMENTS = 1 << 22
 MOST_GROWTH_MIB = 64
@@ -145,24 +145,15 @@ def main():
     port, children = free_port(), []
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(RANKS):
-            environment = {
-                **os.environ,
-                **LINKS[arguments.link],
-                "NCCL_NVLS_ENABLE": "0",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "RANK": str(rank),
-                "WORLD_SIZE": str(RANKS),
-                "LD_PRELOAD": arguments.preload,
+            variables = {
                 "ZIPCCL_STRATEGY": os.environ.get("ZIPCCL_STRATEGY", "staged"),
                 "ZIPCCL_REDUCE": "on",
                 "ZIPCCL_VERIFY": "1",
                 "ZIPCCL_DEBUG": "WARN",
                 "ZIPCCL_DEBUG_FILE": f"{folder}/{rank}.log",
             }
-            command = [sys.executable, __file__, "--worker", "--calls", str(arguments.calls)]
-            command += ["--seed", str(arguments.seed)]
-            children.append(subprocess.Popen(command, env=environment))
+            command = [__file__, "--worker", "--calls", str(arguments.calls), "--seed", str(arguments.seed)]
+            children.append(start_rank(arguments, rank, port, command, variables))
         deadline, faults = time.monotonic() + arguments.timeout, []
         for rank, child in enumerate(children):
             try:
