@@ -244,7 +244,7 @@ void Communicator::sendReceiveGroup(std::span<const PointToPoint> operations,
   for (const PointToPoint& operation : operations) check(operation);
   run(Participants::kSomeRanks, [&](Engine& engine) {
     CallOutcome outcome = collectives::sendReceiveGroup(engine, operations, stream);
-    return operations.empty() ? outcome : named(std::move(outcome), operations.front());
+    return operations.empty() ? outcome : named(outcome, operations.front());
   });
 }
 

@@ -431,6 +431,7 @@ bool connect(NcclCommunicator& communicator, Control& control) {
   std::uint64_t isConnected = 1;
   try {
     std::vector<transport::SideAddress> peers;
+    peers.reserve(opened.size());
     for (const Opened& each : opened) peers.push_back(each.address);
     channel->setPeers(std::move(peers));
     channel->verify(Clock::now() + kLongest);

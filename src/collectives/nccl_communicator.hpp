@@ -85,7 +85,7 @@ class RoundScratch {
 class NcclCommunicator {
  public:
   /// Nothing is agreed on yet (nccl_attach.hpp). The device must be current, here and at the end.
-  NcclCommunicator(const zipcclNcclApi& api, void* comm, const CommunicatorSettings& settings,
+  NcclCommunicator(const zipcclNcclApi& api, void* comm, const CommunicatorSettings& wanted,
                    DeviceParts parts);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -93,7 +93,7 @@ class NcclCommunicator {
 
   /// The same with the device made current.
   [[nodiscard]] static std::unique_ptr<NcclCommunicator> make(const zipcclNcclApi& api, void* comm,
-                                                              const CommunicatorSettings& settings);
+                                                              const CommunicatorSettings& wanted);
   static void destroy(std::unique_ptr<NcclCommunicator> communicator) noexcept;
 
   [[nodiscard]] int rank() const noexcept { return link.rank(); }

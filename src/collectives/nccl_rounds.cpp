@@ -323,6 +323,7 @@ std::vector<std::unique_ptr<CommunicatorRun>> makeRuns(const zipcclNcclApi& api,
     group->calls.push_back(call.call);
   }
   std::vector<std::unique_ptr<CommunicatorRun>> runs;
+  runs.reserve(groups.size());
   for (const Group& group : groups) {
     runs.push_back(std::make_unique<CommunicatorRun>(api, group.communicator, group.calls));
   }

@@ -115,6 +115,8 @@ bool decodeFloat32(std::uint32_t descriptor, const TileSource& source, std::byte
 
 }  // namespace
 
+// One source of each implementation includes this.
+// NOLINTNEXTLINE(misc-definitions-in-headers)
 bool decodeTile(TileFormat format, std::uint32_t descriptor, const TileSource& source,
                 std::byte* elements) noexcept {
   switch (format.datatype) {

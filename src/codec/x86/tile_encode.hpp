@@ -165,7 +165,7 @@ std::uint32_t encodeUpperHalves(Source& source, const TileSink& sink) {
   return makeDescriptor(coding.kind, coding.windowBase, escapeCount, false);
 }
 
-void writeLowPlane(const Float32Source& source, std::byte* plane) {
+inline void writeLowPlane(const Float32Source& source, std::byte* plane) {
   for (unsigned c = 0; c < 4; ++c) {
     for (unsigned lane = 0; lane < kLanes; lane += kRowLanes) {
       store(plane + lowHalfAt(lane, 8 * c), source.low(c, lane));
@@ -179,7 +179,7 @@ std::uint32_t encodeHalves(const std::byte* elements, const TileSink& sink) {
   return encodeUpperHalves(source, sink);
 }
 
-std::uint32_t encodeFloat32(Layout layout, const std::byte* elements, const TileSink& sink) {
+inline std::uint32_t encodeFloat32(Layout layout, const std::byte* elements, const TileSink& sink) {
   constexpr ElementFormat kElement = Float32Source::kElement;
   Float32Source source{elements, zeros()};
   const std::uint32_t descriptor = encodeUpperHalves(source, sink);
@@ -194,6 +194,8 @@ std::uint32_t encodeFloat32(Layout layout, const std::byte* elements, const Tile
 
 }  // namespace
 
+// One source of each implementation includes this.
+// NOLINTNEXTLINE(misc-definitions-in-headers)
 std::uint32_t encodeTile(TileFormat format, const std::byte* elements,
                          const TileSink& sink) noexcept {
   switch (format.datatype) {

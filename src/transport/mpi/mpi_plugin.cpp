@@ -19,6 +19,9 @@ static_assert(sizeof(MPI_Comm) <= sizeof(ZipcclMpiHandle) &&
 static_assert(alignof(MPI_Comm) <= alignof(ZipcclMpiHandle));
 static_assert(MPI_SUCCESS == 0);
 
+// Open MPI's handles are pointers, of which the size is meant.
+// NOLINTBEGIN(bugprone-sizeof-expression)
+
 template <class Handle>
 Handle load(const ZipcclMpiHandle* from) {
   Handle handle;
@@ -31,6 +34,8 @@ void store(ZipcclMpiHandle* to, const Handle& handle) {
   *to = {};
   std::memcpy(to, &handle, sizeof(Handle));
 }
+
+// NOLINTEND(bugprone-sizeof-expression)
 
 bool isNone(const ZipcclMpiHandle* request) {
   return request->storage[0] == 0 && request->storage[1] == 0;

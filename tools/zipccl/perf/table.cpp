@@ -208,7 +208,9 @@ std::string transportLabel(const RunInfo& info) {
   if (info.nccl) {
     std::string label = "NCCL " + info.nccl->version + ", " + info.nccl->device + ", " +
                         (info.nccl->areProcesses ? "processes" : "threads") + " on " + hosts;
-    for (const auto& [name, value] : info.nccl->variables) label += ", " + name + "=" + value;
+    for (const auto& [name, value] : info.nccl->variables) {
+      label.append(", ").append(name).append("=").append(value);
+    }
     return label;
   }
   if (options.linkBytesPerSecond != 0) {

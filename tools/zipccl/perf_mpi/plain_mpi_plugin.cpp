@@ -177,6 +177,7 @@ int allToAllv(const ZipcclPlainMpiCall& call, std::size_t bytesEach) {
   const int own = sendCounts[static_cast<std::size_t>(rankInWorld())];
   const std::vector<int> receiveCounts(sendCounts.size(), own);
   std::vector<int> receivePlaces;
+  receivePlaces.reserve(sendCounts.size());
   for (int rank = 0; rank < ranks; ++rank) receivePlaces.push_back(rank * own);
   return MPI_Alltoallv(call.send, sendCounts.data(), sendPlaces.data(), MPI_BYTE, call.receive,
                        receiveCounts.data(), receivePlaces.data(), MPI_BYTE, world);
