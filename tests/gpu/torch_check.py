@@ -15,11 +15,14 @@ import argparse
 import hashlib
 import json
 import os
-import socket
+import pathlib
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from free_port import free_port  # noqa: E402 (the path first)
 
 LINKS = {
     "nvlink": {},
@@ -27,12 +30,6 @@ LINKS = {
     "tcp": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"},
 }
 RANKS = 2
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def start_rank(arguments, rank, port, command, variables, **streams):

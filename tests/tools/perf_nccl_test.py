@@ -8,11 +8,14 @@ import argparse
 import json
 import os
 import pathlib
-import socket
+import shlex
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from free_port import free_port  # noqa: E402 (the path first)
 
 SMALL = ["-b", "24K", "-e", "96K", "-f", "4", "-n", "3", "-w", "1"]
 COLLECTIVES = {
@@ -61,12 +64,6 @@ def run(words, **variables):
 
 def rows(text):
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-
-
-def free_port():
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return place.getsockname()[1]
 
 
 class PerfNcclTest(unittest.TestCase):
@@ -163,6 +160,34 @@ class PerfNcclTest(unittest.TestCase):
         self.expect_good(ended[0])
         for other in ended[1:]:
             self.assertEqual((other.returncode, other.stdout, other.stderr), (0, "", ""))
+
+    def test_a_rank_before_the_first_does_not_take_its_port(self):
+        # A network where every connection is from the port that it goes to.
+        network = ["unshare", "--user", "--map-root-user", "--net"]
+        if subprocess.run([*network, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no network namespaces")
+        port = 40_000
+        words = shlex.join(command("all_gather", *SMALL))
+        common = f"WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}"
+        tries = """import socket, struct
+with socket.socket() as place:
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    place.connect(("127.0.0.1", %d))
+    assert place.getsockname() == place.getpeername()""" % port
+        script = f"""
+            set -e
+            ip link set lo up
+            echo {port} {port} > /proc/sys/net/ipv4/ip_local_port_range
+            {shlex.quote(sys.executable)} -c {shlex.quote(tries)}
+            echo {port} {port + 1} > /proc/sys/net/ipv4/ip_local_port_range
+            RANK=1 {common} {words} &
+            sleep 1
+            echo 32768 60999 > /proc/sys/net/ipv4/ip_local_port_range
+            RANK=0 {common} {words}
+            wait %1
+        """
+        ended = run([*network, "bash", "-c", script])
+        self.expect_good(ended)
 
     def test_as_srun_starts_it(self):
         job = str(free_port())

@@ -5,6 +5,7 @@
 #include "perf_nccl/own_processes.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,27 +18,59 @@
 #include <cstdlib>
 #include <optional>
 #include <system_error>
+#include <utility>
+
+#include "perf_nccl/socket_control.hpp"
+#include "support/text.hpp"
 
 namespace zipccl::tools::perf_nccl {
 namespace {
 
 std::string wordsOfErrno() { return std::generic_category().message(errno); }
 
-/// A port that nobody has now.
-int freePort() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof(address);
-  const bool isFound = socket >= 0 &&
-                       ::bind(socket, reinterpret_cast<sockaddr*>(&address), bytes) == 0 &&
-                       ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
-  const std::string reason = wordsOfErrno();
-  if (socket >= 0) ::close(socket);
-  if (!isFound) throw Failure("no port of 127.0.0.1: " + reason);
-  return ntohs(address.sin_port);
-}
+/// A socket of this host that listens at a port of its own, for rank 0 to inherit: a port that is
+/// only looked up may be another's by the time that rank 0 has started.
+class Listener {
+ public:
+  Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(address);
+    auto* const place = reinterpret_cast<sockaddr*>(&address);
+    if (socket_ >= 0 && ::bind(socket_, place, bytes) == 0 && ::listen(socket_, SOMAXCONN) == 0 &&
+        ::getsockname(socket_, place, &bytes) == 0) {
+      port_ = ntohs(address.sin_port);
+      return;
+    }
+    const std::string reason = wordsOfErrno();
+    close();
+    throw Failure("no port of 127.0.0.1: " + reason);
+  }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener() { close(); }
+
+  [[nodiscard]] int port() const { return port_; }
+  /// In the child that is to have it.
+  void handDown() const {
+    if (socket_ == kInheritedSocket) {
+      ::fcntl(socket_, F_SETFD, 0);
+    } else {
+      ::dup2(socket_, kInheritedSocket);
+    }
+    ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+    ::setenv("LISTEN_FDS", "1", 1);
+  }
+
+ private:
+  void close() const {
+    if (socket_ >= 0) ::close(socket_);
+  }
+
+  int socket_;
+  int port_ = 0;
+};
 
 void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
@@ -45,10 +78,7 @@ void set(const char* name, const std::string& value) { ::setenv(name, value.c_st
 [[noreturn]] void become(std::vector<std::string> arguments, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() == parent) {
-    std::vector<char*> words;
-    for (std::string& argument : arguments) words.push_back(argument.data());
-    words.push_back(nullptr);
-    ::execv("/proc/self/exe", words.data());
+    ::execv("/proc/self/exe", argumentPointers(arguments).data());
   }
   ::_exit(static_cast<int>(ExitStatus::kFailure));
 }
@@ -62,7 +92,8 @@ ExitStatus statusOf(int status) {
 
 ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
   set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(freePort()));
+  std::optional<Listener> listener(std::in_place);
+  set("MASTER_PORT", std::to_string(listener->port()));
   set("WORLD_SIZE", std::to_string(count));
   set("LOCAL_WORLD_SIZE", std::to_string(count));
   ::unsetenv("TORCHELASTIC_USE_AGENT_STORE");
@@ -72,7 +103,10 @@ ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
     set("RANK", std::to_string(rank));
     set("LOCAL_RANK", std::to_string(rank));
     const pid_t child = ::fork();
-    if (child == 0) become(arguments, parent);
+    if (child == 0) {
+      if (rank == 0) listener->handDown();
+      become(arguments, parent);
+    }
     if (child < 0) {
       const std::string reason = wordsOfErrno();
       for (const pid_t each : children) ::kill(each, SIGKILL);
@@ -80,6 +114,8 @@ ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
     }
     children.push_back(child);
   }
+  // Rank 0 alone has it now, and others are refused when that has ended.
+  listener.reset();
   std::optional<ExitStatus> bad;
   while (!children.empty()) {
     int status = 0;

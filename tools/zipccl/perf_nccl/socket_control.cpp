@@ -4,6 +4,7 @@
 
 #include "perf_nccl/socket_control.hpp"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,11 +15,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -117,7 +121,18 @@ Addresses lookUp(const std::string& host, std::uint16_t port, std::string& why) 
   return {found, &::freeaddrinfo};
 }
 
+/// The socket that a parent opened for this process, as systemd's services get theirs.
+std::optional<int> inheritedListener() {
+  const char* const owner = std::getenv("LISTEN_PID");
+  const char* const count = std::getenv("LISTEN_FDS");
+  if (owner == nullptr || count == nullptr) return std::nullopt;
+  if (owner != std::to_string(::getpid()) || std::string_view(count) != "1") return std::nullopt;
+  static_cast<void>(::fcntl(kInheritedSocket, F_SETFD, FD_CLOEXEC));
+  return kInheritedSocket;
+}
+
 int listenAt(std::uint16_t port) {
+  if (const std::optional<int> inherited = inheritedListener()) return *inherited;
   std::string why;
   const Addresses addresses = lookUp("", port, why);
   // The wildcard of IPv6 takes both families.
@@ -143,13 +158,33 @@ int listenAt(std::uint16_t port) {
                 "; --rendezvous HOST:PORT names another");
 }
 
+/// Where nobody listens at a port that the system gives away, a socket may be given that very port
+/// and reach itself, which keeps rank 0 from listening there.
+bool isConnectedToItself(int socket) {
+  const auto addressBy = [socket](auto ask) {
+    sockaddr_storage address = {};
+    socklen_t bytes = sizeof(address);
+    if (ask(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) bytes = 0;
+    return std::string(reinterpret_cast<const char*>(&address), bytes);
+  };
+  const std::string own = addressBy(&::getsockname);
+  return !own.empty() && own == addressBy(&::getpeername);
+}
+
 int connectOnce(const Endpoint& root, std::string& why) {
   const Addresses addresses = lookUp(root.host, root.port, why);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     int socket = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (socket < 0) continue;
-    if (::connect(socket, at->ai_addr, at->ai_addrlen) == 0) return socket;
-    why = reasonOfErrno();
+    if (::connect(socket, at->ai_addr, at->ai_addrlen) != 0) {
+      why = reasonOfErrno();
+    } else if (!isConnectedToItself(socket)) {
+      return socket;
+    } else {
+      // The port is to be free at once, not in a minute.
+      const linger none = {.l_onoff = 1, .l_linger = 0};
+      static_cast<void>(::setsockopt(socket, SOL_SOCKET, SO_LINGER, &none, sizeof(none)));
+    }
     closeSocket(socket);
   }
   return -1;

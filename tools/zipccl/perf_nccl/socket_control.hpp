@@ -13,10 +13,14 @@
 
 namespace zipccl::tools::perf_nccl {
 
+/// Where a socket that already listens comes to a process whose `LISTEN_PID` is its own and whose
+/// `LISTEN_FDS` is 1: sd_listen_fds(3).
+inline constexpr int kInheritedSocket = 3;
+
 class SocketControl final : public perf::Control {
  public:
-  /// Meets the other ranks: rank 0 listens at the port of `root`, the others connect to it, however
-  /// late it comes within `timeout`. Throws Failure.
+  /// Meets the other ranks: rank 0 listens at the port of `root`, or by the socket that it
+  /// inherited, the others connect to it, however late it comes within `timeout`. Throws Failure.
   SocketControl(int rank, int rankCount, const Endpoint& root, std::chrono::milliseconds timeout);
   ~SocketControl() override;
 

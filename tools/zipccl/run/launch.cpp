@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "support/failure.hpp"
+#include "support/text.hpp"
 
 namespace zipccl::tools::launch {
 namespace {
@@ -23,13 +24,6 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 void setVariables(const std::map<std::string, std::string>& variables) {
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  return list;
 }
 
 }  // namespace
@@ -68,14 +62,14 @@ void replaceProcess(const std::vector<std::string>& command,
                     const std::map<std::string, std::string>& variables) {
   setVariables(variables);
   std::vector<std::string> words = command;
-  ::execvp(words.front().c_str(), pointers(words).data());
+  ::execvp(words.front().c_str(), argumentPointers(words).data());
   throw Failure(command.front() + ": " + reason(errno));
 }
 
 int runAndWait(const std::vector<std::string>& command,
                const std::map<std::string, std::string>& variables) {
   std::vector<std::string> words = command;
-  const std::vector<char*> list = pointers(words);
+  const std::vector<char*> list = argumentPointers(words);
   const pid_t child = ::fork();
   if (child < 0) throw Failure("fork: " + reason(errno));
   if (child == 0) {

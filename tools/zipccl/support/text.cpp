@@ -102,4 +102,12 @@ std::uint64_t parseByteSize(std::string_view text) {
   return static_cast<std::uint64_t>(value);
 }
 
+std::vector<char*> argumentPointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 }  // namespace zipccl::tools

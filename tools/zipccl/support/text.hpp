@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Small pieces of text: numbers as the tables print them, names from untrusted files made
-// printable.
+// printable, words for programs.
 
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace zipccl::tools {
 
@@ -27,5 +28,8 @@ namespace zipccl::tools {
 /// Bytes of "1048576", "64K", "1.5M", "2G", "1T": powers of 1024, any case, "MB" and "MiB" alike.
 /// Throws UsageError that names the text when it is none or exceeds 2^62.
 [[nodiscard]] std::uint64_t parseByteSize(std::string_view text);
+
+/// `words` as exec(3) takes them: as long as they live and keep their lengths.
+[[nodiscard]] std::vector<char*> argumentPointers(std::vector<std::string>& words);
 
 }  // namespace zipccl::tools
