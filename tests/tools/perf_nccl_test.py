@@ -181,10 +181,11 @@ with socket.socket() as place:
             {shlex.quote(sys.executable)} -c {shlex.quote(tries)}
             echo {port} {port + 1} > /proc/sys/net/ipv4/ip_local_port_range
             RANK=1 {common} {words} &
+            early=$!
             sleep 1
             echo 32768 60999 > /proc/sys/net/ipv4/ip_local_port_range
             RANK=0 {common} {words}
-            wait %1
+            wait $early
         """
         ended = run([*network, "bash", "-c", script])
         self.expect_good(ended)
