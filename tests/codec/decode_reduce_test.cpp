@@ -17,6 +17,7 @@
 #include "codec/layout.hpp"
 #include "codec/number.hpp"
 #include "support/guarded_buffer.hpp"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 #include "support/small_floats.hpp"
 
@@ -25,6 +26,9 @@ namespace {
 
 using zipccl::testing::ExactBuffer;
 using zipccl::testing::GuardedBuffer;
+using zipccl::testing::isVisited;
+using zipccl::testing::kIsSanitized;
+using zipccl::testing::sweepStep;
 
 /// fp16 by its definition.
 float halfOf(std::uint32_t bits) {
@@ -168,7 +172,7 @@ TEST_F(DecodeReduce, EveryCountUpToThreeTilesAndOne) {
     const std::vector<Words> words = inputs(format.datatype, 2, kMost);
     const float factor = random_.chance(0.5) ? 1.0F : factorNear(format.datatype, 1.0F / 3);
     const Bytes sum = elementsOf(format.datatype, sumOf(format.datatype, words, factor));
-    for (std::uint64_t count = 0; count <= kMost && !HasFailure(); ++count) {
+    for (std::uint64_t count = 0; count <= kMost && !HasFailure(); count += sweepStep(random_, 6)) {
       SCOPED_TRACE(::testing::Message() << format << " count " << count << " factor " << factor);
       const FrameSpec spec = specOf(format, count);
       const std::uint64_t bytes = count * elementBytes(format.datatype);
@@ -195,7 +199,7 @@ TEST_F(DecodeReduce, EveryAlignment) {
     }
     const Bytes expected = elementsOf(format.datatype, sumOf(format.datatype, words, 1.0F));
     for (std::size_t i = 0; i < 16; ++i) {
-      for (std::size_t j = 0; j < 16 && !HasFailure(); ++j) {
+      for (std::size_t j = 0; j < 16 && !HasFailure(); j += sweepStep(random_, 4)) {
         SCOPED_TRACE(::testing::Message() << format << " addends " << i << " output " << j);
         Addends addends;
         addends.addFrame(spec, frames[0], i);
@@ -211,6 +215,7 @@ TEST_F(DecodeReduce, AddendsOfEveryKindInTheirOrder) {
   for (const Datatype datatype : kDatatypes) {
     for (const std::size_t addendCount : {1U, 2U, 3U, 8U, 17U}) {
       for (const float wish : {1.0F, 0.5F, 1.0F / 3, -3.0F, 1.0F / 4096}) {
+        if (!isVisited(random_, 3)) continue;
         const std::uint64_t count = 17 * kTileElements + random_.below(2 * kTileElements);
         const float factor = factorNear(datatype, wish);
         SCOPED_TRACE(::testing::Message()
@@ -279,7 +284,7 @@ TEST_F(DecodeReduce, FindsWhatDecodeFinds) {
     const Bytes good = encodeChecked(spec, elements).frame;
     const FrameLayout layout =
         frameLayout(spec.datatype, spec.layout, spec.elementCount, spec.poolBytes);
-    for (int repeat = 0; repeat < 300 && !HasFailure(); ++repeat) {
+    for (int repeat = 0; repeat < (kIsSanitized ? 75 : 300) && !HasFailure(); ++repeat) {
       spec.checksum = repeat % 4 == 0;
       Bytes bad = spec.checksum ? encodeChecked(spec, elements).frame : good;
       // Half of the changes hit descriptors and offsets of groups.

@@ -3,12 +3,18 @@
 // Exchanges between pairs with processes as ranks: the cases of the threads, over the MPI
 // transport. Every rank runs every test; inputs follow from a seed that rank 0 chose.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <iterator>
 #include <memory>
-#include <thread>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "collectives/frame_geometry.hpp"
@@ -113,10 +119,46 @@ TEST_F(MpiPairs, SendAndRecvAloneAlongTheLine) {
   checkPairs(*communicator, {.elementCount = 5000, .seed = seed_});
 }
 
+/// A counter in memory that the processes share.
+class SharedCount {
+ public:
+  SharedCount() {
+    std::vector<pid_t> processes(static_cast<std::size_t>(worldTransport().rankCount()));
+    const pid_t own = ::getpid();
+    worldTransport().allGather(&own, processes.data(), sizeof(own));
+    const std::string name = "/zipccl-test-" + std::to_string(processes.front());
+    const bool isFirst = worldTransport().rank() == 0;
+    if (isFirst) {
+      const int file = ::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+      EXPECT_EQ(::ftruncate(file, sizeof(std::atomic<int>)), 0);
+      ::close(file);
+    }
+    worldTransport().barrier();
+    const int file = ::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+    memory_ =
+        ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    worldTransport().barrier();
+    if (isFirst) ::shm_unlink(name.c_str());
+    if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+  }
+  SharedCount(const SharedCount&) = delete;
+  SharedCount& operator=(const SharedCount&) = delete;
+  ~SharedCount() { ::munmap(memory_, sizeof(std::atomic<int>)); }
+
+  /// Zero at the start, as all new shared memory is.
+  [[nodiscard]] std::atomic<int>& get() const { return *static_cast<std::atomic<int>*>(memory_); }
+
+ private:
+  static_assert(std::atomic<int>::is_always_lock_free);
+  void* memory_;
+};
+
 TEST_F(MpiPairs, OfEarlyRanksAreDoneBeforeALateRankComes) {
   const int late = worldTransport().rankCount() - 1;
   const auto ranks = static_cast<std::size_t>(worldTransport().rankCount());
-  testing::DecodeTimes times(worldTransport().rankCount());
+  const SharedCount decoded;
+  testing::DecodeTimes times(worldTransport().rankCount(), &decoded.get());
   Communicator communicator(transport::loadMpiTransport(), times.codecOf(worldTransport().rank()),
                             testSettings());
   const bool isLate = communicator.rank() == late;
@@ -125,7 +167,7 @@ TEST_F(MpiPairs, OfEarlyRanksAreDoneBeforeALateRankComes) {
     return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
   };
   worldTransport().barrier();
-  if (isLate) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  if (isLate) times.await(late * (late - 1));
   // One host: all processes read the same clock.
   const std::int64_t arrival = microseconds(std::chrono::steady_clock::now());
   checkPairs(communicator, test);

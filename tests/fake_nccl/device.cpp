@@ -111,7 +111,7 @@ thread_local int currentDevice = 0;
 std::atomic<int>& timeLimitMs() {
   static std::atomic<int> limit{[] {
     const char* const set = std::getenv("FAKE_NCCL_TIME_LIMIT_MS");
-    return set != nullptr ? std::atoi(set) : 20000;
+    return set != nullptr ? std::atoi(set) : 60000;
   }()};
   return limit;
 }

@@ -70,7 +70,7 @@ FAKE_API const char* fakeFaultText(void);
 FAKE_API void fakeFaultsClear(void);
 
 /// How long a rank waits for another until that is a fault, "would hang", and the communicator
-/// fails; 20 s, or FAKE_NCCL_TIME_LIMIT_MS of the environment.
+/// fails; 60 s, or FAKE_NCCL_TIME_LIMIT_MS of the environment.
 FAKE_API void fakeNcclSetTimeLimitMs(int milliseconds);
 FAKE_API int fakeNcclTimeLimitMs(void);
 

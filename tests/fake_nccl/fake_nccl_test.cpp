@@ -41,7 +41,7 @@ class FakeNccl : public SeededTest {
       std::this_thread::yield();
     }
     EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
-    fakeNcclSetTimeLimitMs(20000);
+    fakeNcclSetTimeLimitMs(60000);
   }
 
   Bytes random(std::size_t bytes) {

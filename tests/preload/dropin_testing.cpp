@@ -40,7 +40,7 @@ void Dropin::TearDown() {
   }
   EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
   EXPECT_EQ(recordingEngine().live(), 0);
-  fakeNcclSetTimeLimitMs(20000);
+  fakeNcclSetTimeLimitMs(60000);
 }
 
 void Dropin::onRanks(int ranks, const std::function<void(const RankOf&)>& work) {

@@ -34,4 +34,10 @@ inline constexpr bool kIsSanitized = kIsThreadSanitized || kIsAddressSanitized;
   return kIsSanitized ? 1 + random.below(2 * skip - 1) : 1;
 }
 
+/// Whether to visit a place of a short sweep whose places take long: always, or with a sanitizer
+/// one time in `skip`.
+[[nodiscard]] inline bool isVisited(Random& random, std::uint64_t skip) {
+  return !kIsSanitized || random.below(skip) == 0;
+}
+
 }  // namespace zipccl::testing

@@ -300,7 +300,7 @@ class Traffic {
     for (int from = 0; from < rankCount; ++from) {
       for (int to = 0; to < rankCount; ++to) {
         if (from == to) continue;
-        const std::uint64_t count = random.below(10);
+        const std::uint64_t count = random.below(zipccl::testing::kIsSanitized ? 4 : 10);
         for (std::uint64_t i = 0; i < count; ++i) {
           order_.emplace_back(from, to);
           messages_[{from, to}].push_back(
