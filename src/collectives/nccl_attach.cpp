@@ -428,6 +428,7 @@ bool connect(NcclCommunicator& communicator, Control& control) {
   const std::vector<Opened> opened = control.gather(Opened{address, channel != nullptr ? 1U : 0U});
   const auto isOpen = [](const Opened& each) { return each.isOpen != 0; };
   if (!std::all_of(opened.begin(), opened.end(), isOpen)) return false;
+  communicator.id = opened.front().address.token;
   std::uint64_t isConnected = 1;
   try {
     std::vector<transport::SideAddress> peers;

@@ -51,13 +51,16 @@ class PhaseBuilder {
     return phase;
   }
 
+  /// Whether what the call is decided on is known.
+  [[nodiscard]] bool mayGather(const zipcclNcclCall& call) const {
+    return communicator_.mayBegin(communicator_.calls, gatherClass(call));
+  }
+
   [[nodiscard]] Phase gather(const zipcclNcclCall& call) const {
     const bool isBroadcast = call.kind == zipcclNcclBroadcast;
-    const CollectiveKind collective =
-        isBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather;
+    const CollectiveKind collective = gatherClass(call).collective;
     const Datatype datatype = datatypeOfCall(call);
-    const PairHistory::Message begun =
-        communicator_.beginMessage(communicator_.calls, classOf(collective, datatype, call.count));
+    const PairHistory::Message begun = communicator_.calls.begin(gatherClass(call));
     GatherWork work;
     work.plan = communicator_.plan(collective, datatype, call.count, begun.entry);
     if (work.plan.decision.strategy == policy::Strategy::kNative) {
@@ -84,19 +87,25 @@ class PhaseBuilder {
     return phase;
   }
 
+  /// The same of a ReduceScatter, or the reduction of an AllReduce. It may yet go as it is, without
+  /// messages; but what those are decided on comes in any case.
+  [[nodiscard]] bool mayReduceParts(const zipcclNcclCall& call) const {
+    const CollectiveKind collective = reduceKind(call);
+    const Datatype datatype = datatypeOfCall(call);
+    return communicator_.mayBegin(communicator_.calls,
+                                  classOf(collective, datatype, partElements(call))) &&
+           mayReduce(communicator_, collective, datatype, firstElements(call));
+  }
+
   [[nodiscard]] Phase reduceScatter(const zipcclNcclCall& call) const {
     ReduceWork work;
-    const Datatype datatype = datatypeOfCall(call);
     const Reduction reduction = *NcclCommunicator::reductionOf(call.op);
-    planReduction(work, CollectiveKind::kReduceScatter, datatype, call.count, reduction);
+    planReduction(work, call, reduction);
     if (work.plan.decision.strategy == policy::Strategy::kNative) {
       work.history->endNative(work.number);
       return native(call, work.plan.decision);
     }
-    work.collective = CollectiveKind::kReduceScatter;
-    for (std::uint64_t rank = 0; rank <= ranks(); ++rank) {
-      work.firstElement.push_back(rank * call.count);
-    }
+    work.firstElement = firstElements(call);
     work.receive = call.recvbuff;
     const SharedOutcome outcome = newOutcome(call);
     outcome->inputBytes = bytesOfCall(call) * ranks();
@@ -115,18 +124,14 @@ class PhaseBuilder {
     const auto reduce = [builder, both, &call]() -> Phase {
       const Datatype datatype = datatypeOfCall(call);
       const Reduction reduction = *NcclCommunicator::reductionOf(call.op);
-      const std::uint64_t shard = allReducePart(call.count, builder.communicator_.rankCount());
       ReduceWork work;
-      builder.planReduction(work, CollectiveKind::kAllReduce, datatype, shard, reduction);
+      builder.planReduction(work, call, reduction);
       both->isStaged = work.plan.decision.strategy == policy::Strategy::kStaged;
       if (!both->isStaged) {
         work.history->endNative(work.number);
         return builder.native(call, work.plan.decision);
       }
-      for (std::uint64_t rank = 0; rank <= builder.ranks(); ++rank) {
-        both->firstElement.push_back(std::min<std::uint64_t>(rank * shard, call.count));
-      }
-      work.collective = CollectiveKind::kAllReduce;
+      both->firstElement = builder.firstElements(call);
       work.firstElement = both->firstElement;
       const std::uint64_t own =
           both->firstElement[static_cast<std::size_t>(builder.communicator_.rank())];
@@ -137,15 +142,20 @@ class PhaseBuilder {
       phase.isContinued = true;
       return phase;
     };
-    const auto gather = [builder, both, &call]() -> Phase {
+    const auto classOfGather = [both, &call] {
+      return classOf(CollectiveKind::kAllReduce, datatypeOfCall(call), both->firstElement[1]);
+    };
+    const auto mayBeginGather = [builder, both, classOfGather] {
+      NcclCommunicator& communicator = builder.communicator_;
+      return !both->isStaged || communicator.mayBegin(communicator.gathers, classOfGather());
+    };
+    const auto gather = [builder, both, classOfGather, &call]() -> Phase {
       if (!both->isStaged) return {};
       NcclCommunicator& communicator = builder.communicator_;
       const Datatype datatype = datatypeOfCall(call);
-      const std::uint64_t largest = both->firstElement[1];
-      const PairHistory::Message begun = communicator.beginMessage(
-          communicator.gathers, classOf(CollectiveKind::kAllReduce, datatype, largest));
+      const PairHistory::Message begun = communicator.gathers.begin(classOfGather());
       GatherWork work;
-      work.plan = communicator.planGather(datatype, largest, *begun.entry);
+      work.plan = communicator.planGather(datatype, both->firstElement[1], *begun.entry);
       work.source =
           bytesAt(call.recvbuff, both->firstElement[static_cast<std::size_t>(communicator.rank())] *
                                      elementBytes(datatype));
@@ -163,7 +173,8 @@ class PhaseBuilder {
           makeGatherLane(communicator, std::move(work), std::exchange(both->outcome, nullptr)));
       return phase;
     };
-    return {reduce, gather};
+    return {{reduce, [builder, &call] { return builder.mayReduceParts(call); }},
+            {gather, mayBeginGather}};
   }
 
   /// AlltoAll, Gather and Scatter: a message for each pair that has one.
@@ -260,14 +271,43 @@ class PhaseBuilder {
     return outcome;
   }
 
-  void planReduction(ReduceWork& work, CollectiveKind collective, Datatype datatype,
-                     std::uint64_t elementCount, const Reduction& reduction) const {
+  [[nodiscard]] static ClassKey gatherClass(const zipcclNcclCall& call) {
+    const CollectiveKind collective =
+        call.kind == zipcclNcclBroadcast ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather;
+    return classOf(collective, datatypeOfCall(call), call.count);
+  }
+
+  // Of a ReduceScatter or an AllReduce.
+  [[nodiscard]] static CollectiveKind reduceKind(const zipcclNcclCall& call) {
+    return call.kind == zipcclNcclAllReduce ? CollectiveKind::kAllReduce
+                                            : CollectiveKind::kReduceScatter;
+  }
+  /// Of each rank's part but smaller ones at the end.
+  [[nodiscard]] std::uint64_t partElements(const zipcclNcclCall& call) const {
+    return call.kind == zipcclNcclAllReduce ? allReducePart(call.count, communicator_.rankCount())
+                                            : call.count;
+  }
+  /// Of each part, and the end of all.
+  [[nodiscard]] std::vector<std::uint64_t> firstElements(const zipcclNcclCall& call) const {
+    const std::uint64_t end = call.kind == zipcclNcclAllReduce ? call.count : ranks() * call.count;
+    std::vector<std::uint64_t> first;
+    for (std::uint64_t rank = 0; rank <= ranks(); ++rank) {
+      first.push_back(std::min(rank * partElements(call), end));
+    }
+    return first;
+  }
+
+  void planReduction(ReduceWork& work, const zipcclNcclCall& call,
+                     const Reduction& reduction) const {
+    const Datatype datatype = datatypeOfCall(call);
+    const std::uint64_t elements = partElements(call);
+    work.collective = reduceKind(call);
     work.history = &communicator_.calls;
     const PairHistory::Message begun =
-        communicator_.beginMessage(*work.history, classOf(collective, datatype, elementCount));
+        work.history->begin(classOf(work.collective, datatype, elements));
     work.number = begun.number;
     work.plan =
-        communicator_.planReduction(collective, datatype, elementCount, reduction, begun.entry);
+        communicator_.planReduction(work.collective, datatype, elements, reduction, begun.entry);
   }
 
   /// Of a compressed call that is to be verified: its native form, beside the first chunk.
@@ -342,10 +382,12 @@ void addCollective(std::deque<PhaseMaker>& makers, const PhaseBuilder& builder,
   switch (call.kind) {
     case zipcclNcclAllGather:
     case zipcclNcclBroadcast:
-      makers.push_back([builder, &call] { return builder.gather(call); });
+      makers.push_back({[builder, &call] { return builder.gather(call); },
+                        [builder, &call] { return builder.mayGather(call); }});
       return;
     case zipcclNcclReduceScatter:
-      makers.push_back([builder, &call] { return builder.reduceScatter(call); });
+      makers.push_back({[builder, &call] { return builder.reduceScatter(call); },
+                        [builder, &call] { return builder.mayReduceParts(call); }});
       return;
     case zipcclNcclAllReduce:
       for (PhaseMaker& maker : builder.allReduce(call)) makers.push_back(std::move(maker));
@@ -353,7 +395,7 @@ void addCollective(std::deque<PhaseMaker>& makers, const PhaseBuilder& builder,
     case zipcclNcclAlltoAll:
     case zipcclNcclGather:
     case zipcclNcclScatter:
-      makers.push_back([builder, &call] { return builder.pairs(call); });
+      makers.push_back({[builder, &call] { return builder.pairs(call); }, {}});
       return;
     case zipcclNcclReduce:
     case zipcclNcclSend:
@@ -361,9 +403,10 @@ void addCollective(std::deque<PhaseMaker>& makers, const PhaseBuilder& builder,
     case zipcclNcclNumKinds:
       break;
   }
-  makers.push_back([builder, &call] {
-    return builder.native(call, {.reason = policy::Reason::kOtherOperation});
-  });
+  makers.push_back({[builder, &call] {
+                      return builder.native(call, {.reason = policy::Reason::kOtherOperation});
+                    },
+                    {}});
 }
 
 }  // namespace
@@ -378,7 +421,7 @@ std::deque<PhaseMaker> makePhases(const zipcclNcclApi& api, NcclCommunicator* co
   std::deque<PhaseMaker> makers;
   if (communicator == nullptr) {
     for (const zipcclNcclCall* call : calls) {
-      makers.push_back([&api, call] { return plainPhase(api, *call); });
+      makers.push_back({[&api, call] { return plainPhase(api, *call); }, {}});
     }
     return makers;
   }
@@ -391,12 +434,13 @@ std::deque<PhaseMaker> makePhases(const zipcclNcclApi& api, NcclCommunicator* co
       addCollective(makers, builder, *call);
     } else {
       makers.push_back(
-          [builder, call] { return builder.native(*call, {.reason = policy::Reason::kNoFormat}); });
+          {[builder, call] { return builder.native(*call, {.reason = policy::Reason::kNoFormat}); },
+           {}});
     }
   }
   if (!messages.empty()) {
     makers.push_back(
-        [builder, messages = std::move(messages)] { return builder.pointToPoint(messages); });
+        {[builder, messages = std::move(messages)] { return builder.pointToPoint(messages); }, {}});
   }
   return makers;
 }

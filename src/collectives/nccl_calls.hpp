@@ -32,7 +32,13 @@ struct Phase {
 };
 
 /// Makes a phase when its turn comes, since what is decided rests on what earlier ones left.
-using PhaseMaker = std::function<Phase()>;
+struct PhaseMaker {
+  std::function<Phase()> make;
+  /// Whether all of that is known, which it will be; empty where nothing has to be.
+  std::function<bool()> isReady;
+
+  [[nodiscard]] bool mayMake() const { return !isReady || isReady(); }
+};
 
 /// The calls of one communicator in one group: collectives in their order, and then all sends and
 /// receives at once. `communicator` is null where nothing may be transformed. The calls must stay

@@ -9,12 +9,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "base/random.hpp"
 #include "codec/layout.hpp"
 #include "collectives/host_stream_codec.hpp"
+#include "collectives/host_wait.hpp"
 #include "collectives/statistics_file.hpp"
 #include "transport/host_stream_device.hpp"
 #if defined(ZIPCCL_HAS_CUDA)
@@ -328,41 +328,26 @@ void NcclCommunicator::throwIfFailed() {
   if (failure_) throw *failure_;
 }
 
-template <class IsDone, class Advance, class Ask>
-void NcclCommunicator::waitUntil(const IsDone& isDone, const Advance& advance, const Ask& ask) {
-  // A transfer is worth a busy wait, for the device idles as long as the host sleeps; a rank that
-  // is late is not.
-  constexpr auto kBusy = std::chrono::milliseconds(20);
-  constexpr auto kPause = std::chrono::microseconds(50);
-  constexpr auto kAskEvery = std::chrono::milliseconds(20);
-  const Clock::time_point start = Clock::now();
-  Clock::time_point asked = start;
-  while (!isDone()) {
-    expectNotAborted();
-    if (advance()) continue;
-    const Clock::time_point now = Clock::now();
-    if (now - start > kBusy) {
-      std::this_thread::sleep_for(kPause);
-    } else {
-      std::this_thread::yield();
-    }
-    if (now - asked > kAskEvery) {
-      asked = now;
-      ask();
-    }
-  }
-}
-
 void NcclCommunicator::await(transport::EventHandle event,
                              std::optional<Clock::time_point> deadline) {
-  const auto checkDeadline = [&] {
+  HostWait wait;
+  while (!device->isReached(event)) {
+    expectNotAborted();
     expects(!deadline || Clock::now() < *deadline, ErrorCode::kRemoteError, "rank ", rank(),
             " waited for other ranks longer than the time limit; a rank without ZipCCL never "
             "answers");
-    return false;
-  };
-  waitUntil([&] { return device->isReached(event); }, checkDeadline,
-            [this] { expectNcclIsWell(); });
+    if (wait.pause()) expectNcclIsWell();
+  }
+}
+
+bool NcclCommunicator::advance() {
+  expectNotAborted();
+  return courier_ && courier_->progress();
+}
+
+void NcclCommunicator::expectWell() {
+  throwIfFailed();
+  expectNcclIsWell();
 }
 
 void NcclCommunicator::expectNotAborted() const {
@@ -442,35 +427,9 @@ void NcclCommunicator::startCourier(std::unique_ptr<transport::SideChannel> chan
                                               [this](const Error& error) { fail(error); });
 }
 
-template <class IsDone>
-void NcclCommunicator::awaitCourier(const IsDone& isDone) {
-  const auto ask = [this] {
-    throwIfFailed();
-    expectNcclIsWell();
-  };
-  waitUntil(
-      isDone, [this] { return courier_->progress(); }, ask);
-}
-
-PairHistory::Message NcclCommunicator::beginMessage(PairHistory& history, const ClassKey& key) {
+bool NcclCommunicator::mayBegin(const PairHistory& history, const ClassKey& key) {
   courier_->tellObservers();
-  if (!history.mayBegin(key)) {
-    awaitCourier([&] {
-      courier_->tellObservers();
-      return history.mayBegin(key);
-    });
-  }
-  return history.begin(key);
-}
-
-codec::Gate NcclCommunicator::openExport(std::vector<GateFrame> frames) {
-  if (!courier_->mayOpen()) awaitCourier([&] { return courier_->mayOpen(); });
-  return courier_->openExport(std::move(frames));
-}
-
-codec::Gate NcclCommunicator::openImport(std::vector<GateFrame> frames) {
-  if (!courier_->mayOpen()) awaitCourier([&] { return courier_->mayOpen(); });
-  return courier_->openImport(std::move(frames));
+  return history.mayBegin(key);
 }
 
 void NcclCommunicator::checkStatusLocked(std::size_t word) {

@@ -160,6 +160,7 @@ class NcclCommunicator {
   std::unique_ptr<StreamCodec> codec;
 
   // What the handshake found: constant afterwards.
+  std::uint64_t id = 0;  ///< equal on all ranks, and no other communicator's; 0 without compression
   policy::AgreedSettings settings;
   policy::Profile profile;
   policy::OverlapGoal overlap;
@@ -181,9 +182,8 @@ class NcclCommunicator {
 
   /// Makes compressed calls possible: dynamic parts go by `channel`.
   void startCourier(std::unique_ptr<transport::SideChannel> channel);
-  /// Opens a gate of the courier for frames, once there is room for one.
-  [[nodiscard]] codec::Gate openExport(std::vector<GateFrame> frames);
-  [[nodiscard]] codec::Gate openImport(std::vector<GateFrame> frames);
+  /// The courier, where calls are compressed.
+  [[nodiscard]] DynamicCourier& courier() noexcept { return *courier_; }
 
   // What earlier calls were like. Calls run ahead of what they tell by up to kLag.
   static constexpr HistoryLag kLag{.messages = 8, .settling = 3, .sendsAndReceives = 32};
@@ -192,9 +192,15 @@ class NcclCommunicator {
   std::vector<PeerHistories> peers;
   std::uint64_t callCount = 0;  ///< gathers that were planned: equal on all ranks
 
-  /// Begins the next message of a history once what it is decided on is known: waits for gates of
-  /// earlier messages, which all must be on their streams.
-  [[nodiscard]] PairHistory::Message beginMessage(PairHistory& history, const ClassKey& key);
+  /// Whether what the next message of a history is decided on is known. It will be where all of the
+  /// earlier ones are on their streams.
+  [[nodiscard]] bool mayBegin(const PairHistory& history, const ClassKey& key);
+
+  // While the host waits for what this rank is to hear of its calls: what it does again and again,
+  // and what it asks now and then. Both throw when the communicator was aborted or has failed.
+  /// Moves what can be moved; returns whether there was anything.
+  [[nodiscard]] bool advance();
+  void expectWell();
 
  private:
   struct Window {
@@ -224,13 +230,6 @@ class NcclCommunicator {
   void failLocked(const Error& error) noexcept;
   /// Looks at `words` of the words in use, after those of the last time; notes what it finds.
   void lookForFaultsLocked(std::size_t words) noexcept;
-  /// Calls `advance()`, which says whether it did anything, until `isDone()`, and now and then
-  /// `ask()`, which throws when the communicator failed. Throws when it is aborted.
-  template <class IsDone, class Advance, class Ask>
-  void waitUntil(const IsDone& isDone, const Advance& advance, const Ask& ask);
-  /// Drives the courier until `isDone()`. Throws when the communicator fails or is aborted.
-  template <class IsDone>
-  void awaitCourier(const IsDone& isDone);
 
   std::array<std::deque<transport::OwnedEvent>, 2> movedEvents_;
   transport::SharedMemory statuses_;

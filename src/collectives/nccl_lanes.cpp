@@ -30,6 +30,11 @@ std::uint64_t roomBytes(const policy::CallFacts& facts, const policy::Decision& 
          kFrameAlignment;
 }
 
+PairHistory& historyOf(NcclCommunicator& communicator, int peer, bool isOut) {
+  PeerHistories& histories = communicator.peers[static_cast<std::size_t>(peer)];
+  return isOut ? histories.sent : histories.received;
+}
+
 /// Collects what the frames of one message, or of one call, needed, and tells it once all have been
 /// seen.
 class MessageObserver final : public FrameObserver {
@@ -249,9 +254,17 @@ class PairLane final : public Lane {
     return hasPlan_ || inFlight < NcclCommunicator::kLag.sendsAndReceives;
   }
 
+  [[nodiscard]] bool isNextKnown() const override {
+    const PairMessage& message = messages_[message_];
+    return !message.datatype || hasPlan_ || communicator_.mayBegin(history(), keyOf(message));
+  }
+
+  [[nodiscard]] ClassKey keyOf(const PairMessage& message) const {
+    return classOf(collective_, *message.datatype, message.elementCount);
+  }
+
   void begin(const PairMessage& message) {
-    const PairHistory::Message begun = communicator_.beginMessage(
-        history(), classOf(collective_, *message.datatype, message.elementCount));
+    const PairHistory::Message begun = history().begin(keyOf(message));
     plan_ = communicator_.plan(collective_, *message.datatype, message.elementCount, begun.entry);
     number_ = begun.number;
     nextChunk_ = 0;
@@ -283,10 +296,7 @@ class PairLane final : public Lane {
                          message.target, message.elementCount * message.elementBytes);
   }
 
-  [[nodiscard]] PairHistory& history() const {
-    PeerHistories& peer = communicator_.peers[static_cast<std::size_t>(peer_)];
-    return isOut_ ? peer.sent : peer.received;
-  }
+  [[nodiscard]] PairHistory& history() const { return historyOf(communicator_, peer_, isOut_); }
 
   NcclCommunicator& communicator_;
   CollectiveKind collective_;
@@ -459,6 +469,28 @@ class GatherLane final : public Lane {
 
 // -------------------------------------------------------------------------------------------------
 
+/// A message of each reducing rank from each other one: those to or from `rank`.
+struct ReduceMessage {
+  int peer = 0;
+  bool isOut = false;
+  std::uint64_t elementCount = 0;
+};
+
+std::vector<ReduceMessage> reduceMessages(int rank,
+                                          const std::vector<std::uint64_t>& firstElement) {
+  const auto part = [&](int of) {
+    const auto at = static_cast<std::size_t>(of);
+    return firstElement[at + 1] - firstElement[at];
+  };
+  std::vector<ReduceMessage> messages;
+  for (int peer = 0; peer + 1 < static_cast<int>(firstElement.size()); ++peer) {
+    if (peer == rank) continue;
+    if (part(peer) != 0) messages.push_back({peer, true, part(peer)});
+    if (part(rank) != 0) messages.push_back({peer, false, part(rank)});
+  }
+  return messages;
+}
+
 class ReduceLane final : public Lane {
  public:
   ReduceLane(NcclCommunicator& communicator, ReduceWork work, SharedOutcome outcome)
@@ -469,10 +501,8 @@ class ReduceLane final : public Lane {
     const int ranks = communicator_.rankCount();
     // Only on two ranks have both seen all frames.
     const auto all = ranks == 2 ? std::make_shared<WholeCall>() : nullptr;
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (rank == communicator_.rank()) continue;
-      if (partElements(rank) != 0) begin(outgoing_, rank, true, all);
-      if (partElements(communicator_.rank()) != 0) begin(incoming_, rank, false, all);
+    for (const ReduceMessage& message : reduceMessages(communicator_.rank(), work_.firstElement)) {
+      begin(message, all);
     }
     if (all == nullptr) work_.history->endUnseen(work_.number);
   }
@@ -610,17 +640,14 @@ class ReduceLane final : public Lane {
     return work_.plan.facts.geometry.elementBytes;
   }
 
-  void begin(std::vector<Pair>& pairs, int peer, bool isOut,
-             const std::shared_ptr<WholeCall>& all) {
-    PeerHistories& histories = communicator_.peers[static_cast<std::size_t>(peer)];
-    PairHistory& history = isOut ? histories.sent : histories.received;
-    const std::uint64_t elements = partElements(isOut ? peer : communicator_.rank());
-    const PairHistory::Message message =
-        communicator_.beginMessage(history, classOf(work_.collective, work_.datatype, elements));
+  void begin(const ReduceMessage& message, const std::shared_ptr<WholeCall>& all) {
+    PairHistory& history = historyOf(communicator_, message.peer, message.isOut);
+    const PairHistory::Message begun =
+        history.begin(classOf(work_.collective, work_.datatype, message.elementCount));
     policy::CallFacts facts = work_.plan.facts;
-    facts.statistics = message.entry->statistics;
+    facts.statistics = begun.entry->statistics;
     if (all) ++all->pairsLeft;
-    const auto atEnd = [&history, number = message.number, all, callHistory = work_.history,
+    const auto atEnd = [&history, number = begun.number, all, callHistory = work_.history,
                         call = work_.number](const policy::ExtraSpace& seen) {
       history.endStaged(number, seen);
       if (!all) return;
@@ -628,17 +655,18 @@ class ReduceLane final : public Lane {
       all->seen.wide = std::max(all->seen.wide, seen.wide);
       if (--all->pairsLeft == 0) callHistory->endStaged(call, all->seen);
     };
-    pairs.push_back({peer, isOut, message.number, facts,
-                     std::make_shared<MessageObserver>(
-                         communicator_.rank(), facts.geometry,
-                         framesOf(isOut ? peer : communicator_.rank()), outcome_, atEnd)});
-    if (isOut) outcome_->stagedInputBytes += elements * elementBytesOf();
+    std::vector<Pair>& pairs = message.isOut ? outgoing_ : incoming_;
+    pairs.push_back(
+        {message.peer, message.isOut, begun.number, facts,
+         std::make_shared<MessageObserver>(communicator_.rank(), facts.geometry,
+                                           framesOf(message.elementCount), outcome_, atEnd)});
+    if (message.isOut) outcome_->stagedInputBytes += message.elementCount * elementBytesOf();
   }
 
-  /// Chunks of the part of `rank` that are not empty.
-  [[nodiscard]] std::uint64_t framesOf(int rank) const {
+  /// Chunks of a part that are not empty.
+  [[nodiscard]] std::uint64_t framesOf(std::uint64_t elements) const {
     const std::uint64_t chunk = work_.plan.decision.chunkElements;
-    return (partElements(rank) + chunk - 1) / chunk;
+    return (elements + chunk - 1) / chunk;
   }
 
   NcclCommunicator& communicator_;
@@ -671,6 +699,15 @@ std::unique_ptr<Lane> makeGatherLane(NcclCommunicator& communicator, GatherWork 
 std::unique_ptr<Lane> makeReduceLane(NcclCommunicator& communicator, ReduceWork work,
                                      SharedOutcome outcome) {
   return std::make_unique<ReduceLane>(communicator, std::move(work), std::move(outcome));
+}
+
+bool mayReduce(NcclCommunicator& communicator, CollectiveKind collective, Datatype datatype,
+               const std::vector<std::uint64_t>& firstElement) {
+  const std::vector<ReduceMessage> messages = reduceMessages(communicator.rank(), firstElement);
+  return std::all_of(messages.begin(), messages.end(), [&](const ReduceMessage& message) {
+    return communicator.mayBegin(historyOf(communicator, message.peer, message.isOut),
+                                 classOf(collective, datatype, message.elementCount));
+  });
 }
 
 }  // namespace zipccl::collectives

@@ -81,4 +81,9 @@ struct ReduceWork {
 [[nodiscard]] std::unique_ptr<Lane> makeReduceLane(NcclCommunicator& communicator, ReduceWork work,
                                                    SharedOutcome outcome);
 
+/// Whether such a lane may be made: what its messages are decided on is known. `firstElement` as in
+/// ReduceWork.
+[[nodiscard]] bool mayReduce(NcclCommunicator& communicator, CollectiveKind collective,
+                             Datatype datatype, const std::vector<std::uint64_t>& firstElement);
+
 }  // namespace zipccl::collectives

@@ -6,14 +6,19 @@
 //   caller's stream             group 0  |            group 1             |            group 2  ...
 //
 // Group k waits for encode k, import k for group k; encode k + 2 uses the scratch of decode k,
-// behind which it stands. The host puts all of it on the streams and waits for nothing. Import k
-// passes at once where no frame has a dynamic part, which the device sees from the headers, and
-// otherwise once the courier has brought them (dynamic_courier.hpp).
+// behind which it stands. Import k passes at once where no frame has a dynamic part, which the
+// device sees from the headers, and otherwise once the courier has brought them
+// (dynamic_courier.hpp).
+//
+// The host puts all of it on the streams and mostly waits for nothing. Where it must, for what
+// earlier calls of a communicator tell, or for gates of that to pass, the calls of the others go
+// on: on another rank those may come first (decision 0012).
 
 #include "collectives/nccl_rounds.hpp"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -22,6 +27,7 @@
 
 #include "base/error.hpp"
 #include "codec/layout.hpp"
+#include "collectives/host_wait.hpp"
 #include "collectives/nccl_calls.hpp"
 #include "collectives/nccl_communicator.hpp"
 
@@ -33,7 +39,9 @@ using transport::StreamHandle;
 
 constexpr std::size_t kInFlight = 2;
 
-/// The calls of one communicator; of one that is not attached they go as they are.
+/// The calls of one rank of a communicator; of one that is not attached they go as they are. What
+/// is [[nodiscard]] bool says whether it is done: otherwise it must wait, for something that comes
+/// by itself, and goes on when called again.
 class CommunicatorRun {
  public:
   CommunicatorRun(const zipcclNcclApi& api, NcclCommunicator* communicator,
@@ -62,20 +70,22 @@ class CommunicatorRun {
                               other.streams_.end()) != streams_.end();
   }
 
-  /// Chooses what travels in the next round, and encodes it. Returns whether there is anything.
+  /// Chooses what travels in round `number`, and encodes it. What that is does not depend on how
+  /// often it had to wait.
   [[nodiscard]] bool begin(std::uint64_t number) {
     Round& round = roundOf(number);
-    round = Round{};
     const std::optional<CurrentDevice> current = enter();
-    while (true) {
-      if (!phase_ && !beginPhase()) break;
-      bool isStaged = false;
-      for (const std::unique_ptr<Lane>& lane : phase_->lanes) isStaged |= startItems(round, *lane);
-      if (isStaged || !isPhaseDone()) break;
-      endPhase();  // it has only native items, or had ended: the next one may join this round
+    if (round.isOpen) {
+      if (!choose(round)) return false;
+      round.isOpen = false;
+      if (!round.frames.empty()) encode(round, number);
     }
-    if (!round.frames.empty()) encode(round, number);
-    return !round.items.empty();
+    return exportParts(round);
+  }
+
+  /// Whether round `number`, which has begun, has anything.
+  [[nodiscard]] bool hasItems(std::uint64_t number) const noexcept {
+    return !rounds_[number % kInFlight].items.empty();
   }
 
   /// Inside a group.
@@ -106,16 +116,23 @@ class CommunicatorRun {
   }
 
   /// Has the codec's stream wait for the round that has been started, then for what its headers
-  /// tell of; then decodes.
+  /// tell of.
+  [[nodiscard]] bool awaitParts(std::uint64_t number) {
+    Round& round = roundOf(number);
+    if (round.frames.empty()) return true;
+    const std::optional<CurrentDevice> current = enter();
+    NcclCommunicator& c = *communicator_;
+    for (const transport::OwnedEvent* moved : std::exchange(round.moved, {})) {
+      c.device->wait(c.codecStream.get(), moved->get());
+    }
+    return importParts(round);
+  }
+
   void decode(std::uint64_t number) {
     Round& round = roundOf(number);
     if (round.frames.empty()) return;
     const std::optional<CurrentDevice> current = enter();
     NcclCommunicator& c = *communicator_;
-    for (const transport::OwnedEvent* moved : round.moved) {
-      c.device->wait(c.codecStream.get(), moved->get());
-    }
-    importParts(round);
     for (Entry& entry : round.items) {
       if (!entry.item->isStaged()) continue;
       const RoundFrame& frame = entry.item->frames.back();
@@ -139,9 +156,17 @@ class CommunicatorRun {
     std::unique_ptr<RoundItem> item;
     Lane* lane = nullptr;
   };
+  /// Frames whose headers pass gates, in their order.
+  struct AtGates {
+    std::vector<RoundFrame*> frames;
+    std::size_t putCount = 0;  ///< of them, whose gates are on the codec's stream
+  };
   struct Round {
+    bool isOpen = true;  ///< it is being put together
     std::vector<Entry> items;
     std::vector<RoundFrame*> frames;                  ///< of staged items
+    AtGates exports;                                  ///< frames of this rank
+    AtGates imports;                                  ///< frames of others
     std::vector<StreamHandle> streams;                ///< of staged items, each once
     std::vector<const transport::OwnedEvent*> moved;  ///< static parts, on each of the streams
   };
@@ -155,55 +180,51 @@ class CommunicatorRun {
     return std::optional<CurrentDevice>(std::in_place, *communicator_->device);
   }
 
-  /// Calls `put(parts, atGate)` for frames of which `wants` says so, as many as a gate takes.
-  template <class Wants, class Describe, class Put>
-  static void forGates(const Round& round, const Wants& wants, const Describe& describe,
-                       const Put& put) {
-    std::vector<codec::DynamicPart> parts;
-    std::vector<GateFrame> atGate;
-    const auto flush = [&] {
-      if (parts.empty()) return;
-      put(std::span<const codec::DynamicPart>(parts), std::exchange(atGate, {}));
-      parts.clear();
-    };
-    for (RoundFrame* const frame : round.frames) {
-      if (!wants(*frame)) continue;
-      GateFrame& same = atGate.emplace_back();
-      same.spec = frame->chunk.spec;
-      same.place = frame->place;
-      same.maker = frame->maker;
-      parts.push_back(describe(*frame, same));
-      if (parts.size() == codec::kMostGateFrames) flush();
+  /// Calls `put(parts, atGate)` for each gate of frames that have none yet, while the courier has
+  /// room for one. `headerOf` says where the header of a frame stands.
+  template <class HeaderOf, class Put>
+  [[nodiscard]] bool putGates(AtGates& which, const HeaderOf& headerOf, const Put& put) {
+    while (which.putCount != which.frames.size()) {
+      if (!communicator_->courier().mayOpen()) return false;
+      const std::size_t end =
+          std::min(which.frames.size(), which.putCount + codec::kMostGateFrames);
+      std::vector<codec::DynamicPart> parts;
+      std::vector<GateFrame> atGate;
+      for (; which.putCount != end; ++which.putCount) {
+        RoundFrame& frame = *which.frames[which.putCount];
+        parts.push_back({headerOf(frame), frame.dynamic, frame.dynamicRoom});
+        GateFrame& same = atGate.emplace_back();
+        same.spec = frame.chunk.spec;
+        same.place = frame.place;
+        same.maker = frame.maker;
+        same.readers = std::move(frame.readers);
+        same.observer = std::move(frame.observer);
+      }
+      put(std::span<const codec::DynamicPart>(parts), std::move(atGate));
     }
-    flush();
+    return true;
   }
 
   /// Hands the dynamic parts of frames of this rank to the courier, and tells it of their headers.
-  void exportParts(const Round& round) {
-    NcclCommunicator& c = *communicator_;
-    forGates(
-        round, [](const RoundFrame& frame) { return frame.made != nullptr; },
-        [](RoundFrame& frame, GateFrame& atGate) -> codec::DynamicPart {
-          atGate.readers = std::move(frame.readers);
-          atGate.observer = std::move(frame.observer);
-          return {frame.made, frame.dynamic, frame.dynamicRoom};
-        },
+  /// Before the round begins: nobody can then wait for a part whose maker waits for the round.
+  [[nodiscard]] bool exportParts(Round& round) {
+    return putGates(
+        round.exports, [](const RoundFrame& frame) { return frame.made; },
         [&](std::span<const codec::DynamicPart> parts, std::vector<GateFrame> atGate) {
-          c.codec->exportDynamic(parts, c.openExport(std::move(atGate)), c.codecStream.get());
+          NcclCommunicator& c = *communicator_;
+          const codec::Gate gate = c.courier().openExport(std::move(atGate));
+          c.codec->exportDynamic(parts, gate, c.codecStream.get());
         });
   }
 
   /// The same the other way round, of frames of other ranks.
-  void importParts(const Round& round) {
-    NcclCommunicator& c = *communicator_;
-    forGates(
-        round, [](const RoundFrame& frame) { return frame.made == nullptr; },
-        [](RoundFrame& frame, GateFrame& atGate) -> codec::DynamicPart {
-          atGate.observer = std::move(frame.observer);
-          return {frame.at, frame.dynamic, frame.dynamicRoom};
-        },
+  [[nodiscard]] bool importParts(Round& round) {
+    return putGates(
+        round.imports, [](const RoundFrame& frame) { return frame.at; },
         [&](std::span<const codec::DynamicPart> parts, std::vector<GateFrame> atGate) {
-          c.codec->importDynamic(parts, c.openImport(std::move(atGate)), c.codecStream.get());
+          NcclCommunicator& c = *communicator_;
+          const codec::Gate gate = c.courier().openImport(std::move(atGate));
+          c.codec->importDynamic(parts, gate, c.codecStream.get());
         });
   }
 
@@ -212,11 +233,26 @@ class CommunicatorRun {
                        [](const std::unique_ptr<Lane>& lane) { return lane->isDone(); });
   }
 
-  [[nodiscard]] bool beginPhase() {
-    if (makers_.empty()) return false;
-    phase_ = makers_.front()();
+  void beginPhase() {
+    phase_ = makers_.front().make();
     makers_.pop_front();
     wasStaged_ = false;
+  }
+
+  [[nodiscard]] bool choose(Round& round) {
+    while (true) {
+      if (!phase_) {
+        if (makers_.empty()) return true;
+        if (!makers_.front().mayMake()) return false;
+        beginPhase();
+      }
+      for (const std::unique_ptr<Lane>& lane : phase_->lanes) {
+        if (!startItems(round, *lane)) return false;
+      }
+      if (!round.frames.empty() || !isPhaseDone()) break;
+      endPhase();  // it has only native items, or had ended: the next one may join this round
+    }
+    for (const std::unique_ptr<Lane>& lane : phase_->lanes) lane->closeRound();
     return true;
   }
 
@@ -251,14 +287,13 @@ class CommunicatorRun {
     phase_.reset();
   }
 
-  /// Native items up to a staged one, and what may join that; whether there was one.
+  /// Native items up to a staged one, and what may join that.
   [[nodiscard]] bool startItems(Round& round, Lane& lane) {
-    bool hasStaged = false;
-    while (hasStaged ? lane.mayJoin() : lane.mayStart()) {
+    while (lane.mayStart()) {
+      if (!lane.isReady()) return false;
       Entry entry{.item = lane.start(), .lane = &lane};
       RoundItem& item = *entry.item;
-      const bool isStaged = item.isStaged();
-      if (isStaged) {
+      if (item.isStaged()) {
         for (RoundFrame& frame : item.frames) round.frames.push_back(&frame);
         const auto same = [&](StreamHandle each) { return each.native == item.stream.native; };
         if (std::none_of(round.streams.begin(), round.streams.end(), same)) {
@@ -266,9 +301,8 @@ class CommunicatorRun {
         }
       }
       round.items.push_back(std::move(entry));
-      hasStaged |= isStaged;
     }
-    return hasStaged;
+    return true;
   }
 
   void encode(Round& round, std::uint64_t number) {
@@ -289,8 +323,9 @@ class CommunicatorRun {
     // ago were, which have then been decoded.
     c.device->record(c.encoded.get(), c.codecStream.get());
     for (const StreamHandle stream : round.streams) c.device->wait(stream, c.encoded.get());
-    // Before the round begins: nobody can then wait for a part whose maker waits for the round.
-    exportParts(round);
+    for (RoundFrame* const frame : round.frames) {
+      (frame->made != nullptr ? round.exports : round.imports).frames.push_back(frame);
+    }
   }
 
   void copyOwn() {
@@ -307,9 +342,106 @@ class CommunicatorRun {
   std::array<Round, kInFlight> rounds_;
 };
 
-/// Runs that stand in the order of their first calls.
-std::vector<std::unique_ptr<CommunicatorRun>> makeRuns(const zipcclNcclApi& api,
-                                                       std::span<const RoundCall> calls) {
+/// The runs of those ranks of one communicator that this thread drives, which is mostly one. They
+/// are in the same round at any time: NCCL may want to hear of an operation from all ranks of a
+/// thread before it comes back from the group of one of them.
+class Team {
+ public:
+  /// `id` of the communicator: 0 where nothing is compressed, so that nothing parts its ranks.
+  explicit Team(std::uint64_t id) noexcept : id_(id) {}
+
+  [[nodiscard]] bool isOf(std::uint64_t id) const noexcept { return id != 0 && id == id_; }
+
+  void add(std::unique_ptr<CommunicatorRun> run) { runs_.push_back(std::move(run)); }
+
+  [[nodiscard]] const std::vector<std::unique_ptr<CommunicatorRun>>& runs() const noexcept {
+    return runs_;
+  }
+
+  [[nodiscard]] bool isOver() const {
+    return std::all_of(runs_.begin(), runs_.end(),
+                       [&](const auto& run) { return run->isOver(number_); });
+  }
+
+  [[nodiscard]] bool sharesStream(const Team& other) const {
+    return std::any_of(runs_.begin(), runs_.end(), [&](const auto& run) {
+      return std::any_of(other.runs_.begin(), other.runs_.end(),
+                         [&](const auto& theirs) { return run->sharesStream(*theirs); });
+    });
+  }
+
+  // A round: it begins, starts inside a group and ends, and in between the one before it is
+  // decoded. bool as in CommunicatorRun.
+
+  /// Unless it has started.
+  [[nodiscard]] bool begin() {
+    bool isDone = true;
+    for (const auto& run : runs_) isDone &= run->begin(number_);
+    noteWait(!isDone);
+    return isDone;
+  }
+
+  [[nodiscard]] bool hasItems() const {
+    return std::any_of(runs_.begin(), runs_.end(),
+                       [&](const auto& run) { return run->hasItems(number_); });
+  }
+
+  [[nodiscard]] int start() {
+    hasStarted_ = true;
+    int first = transport::kNcclSuccess;
+    for (const auto& run : runs_) {
+      const int result = run->start(number_);
+      if (first == transport::kNcclSuccess) first = result;
+    }
+    return first;
+  }
+
+  void noteStarted() {
+    for (const auto& run : runs_) run->noteStarted(number_);
+  }
+
+  [[nodiscard]] bool hasStarted() const noexcept { return hasStarted_; }
+
+  [[nodiscard]] bool end() {
+    if (number_ != 0) {
+      bool isDone = true;
+      for (const auto& run : runs_) isDone &= run->awaitParts(number_ - 1);
+      noteWait(!isDone);
+      if (!isDone) return false;
+      for (const auto& run : runs_) run->decode(number_ - 1);
+      for (const auto& run : runs_) run->finish(number_ - 1);
+    }
+    hasStarted_ = false;
+    ++number_;
+    return true;
+  }
+
+  /// Whether it must wait, and has not done so for long.
+  [[nodiscard]] bool keepsOthers() const {
+    constexpr auto kLong = std::chrono::milliseconds(20);
+    return waitsSince_ && Clock::now() - *waitsSince_ < kLong;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void noteWait(bool mustWait) {
+    if (!mustWait) {
+      waitsSince_.reset();
+    } else if (!waitsSince_) {
+      waitsSince_ = Clock::now();
+    }
+  }
+
+  std::uint64_t id_;
+  std::vector<std::unique_ptr<CommunicatorRun>> runs_;
+  std::uint64_t number_ = 0;  ///< of the round that begins or has started
+  bool hasStarted_ = false;
+  std::optional<Clock::time_point> waitsSince_;
+};
+
+/// Teams that stand in the order of their first calls.
+std::vector<Team> makeTeams(const zipcclNcclApi& api, std::span<const RoundCall> calls) {
   struct Group {
     NcclCommunicator* communicator;
     std::vector<const zipcclNcclCall*> calls;
@@ -322,12 +454,16 @@ std::vector<std::unique_ptr<CommunicatorRun>> makeRuns(const zipcclNcclApi& api,
     if (group == groups.end()) group = groups.insert(groups.end(), {call.communicator, {}});
     group->calls.push_back(call.call);
   }
-  std::vector<std::unique_ptr<CommunicatorRun>> runs;
-  runs.reserve(groups.size());
+  std::vector<Team> teams;
+  teams.reserve(groups.size());
   for (const Group& group : groups) {
-    runs.push_back(std::make_unique<CommunicatorRun>(api, group.communicator, group.calls));
+    const std::uint64_t id = group.communicator != nullptr ? group.communicator->id : 0;
+    auto team =
+        std::find_if(teams.begin(), teams.end(), [&](const Team& each) { return each.isOf(id); });
+    if (team == teams.end()) team = teams.insert(teams.end(), Team(id));
+    team->add(std::make_unique<CommunicatorRun>(api, group.communicator, group.calls));
   }
-  return runs;
+  return teams;
 }
 
 /// The group as the program made it.
@@ -348,41 +484,85 @@ int callAllNative(const zipcclNcclApi& api, std::span<const RoundCall> calls) {
 
 class Driver {
  public:
-  Driver(const zipcclNcclApi& api, std::vector<std::unique_ptr<CommunicatorRun>>& runs)
-      : api_(api), runs_(runs) {}
+  Driver(const zipcclNcclApi& api, std::vector<Team>& teams) : api_(api), teams_(teams) {}
 
   [[nodiscard]] int run() {
-    bool hasPrevious = false;
-    for (std::uint64_t number = 0;; ++number) {
-      bool hasItems = false;
-      for (std::size_t i = 0; i < runs_.size(); ++i) {
-        if (mayBegin(i, number)) hasItems |= runs_[i]->begin(number);
+    std::optional<HostWait> waiting;
+    while (!isOver()) {
+      if (goOn()) {
+        waiting.reset();
+        continue;
       }
-      if (hasItems) start(number);
-      if (hasPrevious) {
-        for (const auto& run : runs_) run->decode(number - 1);
-        for (const auto& run : runs_) run->finish(number - 1);
-      }
-      if (!hasItems && !hasPrevious) return firstResult_;
-      hasPrevious = hasItems;
+      if (!waiting) waiting.emplace();
+      wait(*waiting);
     }
+    return firstResult_;
   }
 
  private:
-  /// A stream that two communicators share has first all of one, then all of the other, as without
-  /// rounds: other ranks may have called them one by one.
-  [[nodiscard]] bool mayBegin(std::size_t i, std::uint64_t number) const {
-    return std::all_of(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(i),
-                       [&](const std::unique_ptr<CommunicatorRun>& earlier) {
-                         return earlier->isOver(number) || !earlier->sharesStream(*runs_[i]);
-                       });
+  [[nodiscard]] bool isOver() const {
+    return std::all_of(teams_.begin(), teams_.end(),
+                       [](const Team& team) { return team.isOver(); });
   }
 
-  void start(std::uint64_t number) {
-    transport::NcclGroup group(api_);
-    for (const auto& run : runs_) note(run->start(number));
-    note(group.end());
-    for (const auto& run : runs_) run->noteStarted(number);
+  /// A stream that two communicators share has first all of one, then all of the other, as without
+  /// rounds: other ranks may have called them one by one.
+  [[nodiscard]] bool mayBegin(std::size_t i) const {
+    return std::all_of(
+        teams_.begin(), teams_.begin() + static_cast<std::ptrdiff_t>(i),
+        [&](const Team& earlier) { return earlier.isOver() || !earlier.sharesStream(teams_[i]); });
+  }
+
+  /// Takes each team a round on that need not wait. Returns whether there was one.
+  bool goOn() {
+    std::vector<Team*> begun;
+    for (std::size_t i = 0; i < teams_.size(); ++i) {
+      Team& team = teams_[i];
+      if (team.hasStarted() || team.isOver() || !mayBegin(i)) continue;
+      if (team.begin()) begun.push_back(&team);
+    }
+    // In step as long as nothing forces them apart: where all ranks make the same group, their
+    // devices mostly get the operations of all communicators in one order, which NCCL recommends.
+    const bool isInStep = std::any_of(teams_.begin(), teams_.end(),
+                                      [](const Team& team) { return team.keepsOthers(); });
+    if (isInStep) begun.clear();
+    start(begun);
+    bool hasEnded = false;
+    for (Team& team : teams_) {
+      if (team.hasStarted()) hasEnded |= team.end();
+    }
+    return hasEnded || !begun.empty();
+  }
+
+  /// In one group, as the program had them: for some of what it does, NCCL waits there for other
+  /// ranks, whose order of communicators may be another.
+  void start(const std::vector<Team*>& begun) {
+    const auto hasItems = [](const Team* team) { return team->hasItems(); };
+    std::optional<transport::NcclGroup> group;
+    if (std::any_of(begun.begin(), begun.end(), hasItems)) group.emplace(api_);
+    for (Team* const team : begun) note(team->start());
+    if (!group) return;
+    note(group->end());
+    for (Team* const team : begun) team->noteStarted();
+  }
+
+  /// Does what keeps the rest from going on, as far as this rank can.
+  void wait(HostWait& waiting) {
+    bool hasMoved = false;
+    forCommunicators([&](NcclCommunicator& communicator) { hasMoved |= communicator.advance(); });
+    if (hasMoved || !waiting.pause()) return;
+    forCommunicators([](NcclCommunicator& communicator) { communicator.expectWell(); });
+  }
+
+  /// Those that are not over.
+  template <class Use>
+  void forCommunicators(const Use& use) const {
+    for (const Team& team : teams_) {
+      if (team.isOver()) continue;
+      for (const auto& run : team.runs()) {
+        if (run->communicator() != nullptr) use(*run->communicator());
+      }
+    }
   }
 
   void note(int result) {
@@ -390,7 +570,7 @@ class Driver {
   }
 
   const zipcclNcclApi& api_;
-  std::vector<std::unique_ptr<CommunicatorRun>>& runs_;
+  std::vector<Team>& teams_;
   int firstResult_ = transport::kNcclSuccess;
 };
 
@@ -401,12 +581,14 @@ int runRounds(const zipcclNcclApi& api, std::span<const RoundCall> calls) {
     return call.communicator != nullptr && call.communicator->wants(*call.call);
   };
   if (std::none_of(calls.begin(), calls.end(), isWanted)) return callAllNative(api, calls);
-  std::vector<std::unique_ptr<CommunicatorRun>> runs = makeRuns(api, calls);
+  std::vector<Team> teams = makeTeams(api, calls);
   try {
-    return Driver(api, runs).run();
+    return Driver(api, teams).run();
   } catch (const Error& error) {
-    for (const auto& run : runs) {
-      if (run->communicator() != nullptr) run->communicator()->fail(error);
+    for (const Team& team : teams) {
+      for (const auto& run : team.runs()) {
+        if (run->communicator() != nullptr) run->communicator()->fail(error);
+      }
     }
     throw;
   }

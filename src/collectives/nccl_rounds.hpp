@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs calls over NCCL in rounds. A round is one group of NCCL that carries one item of each lane
-// of each communicator; what headers tell of, the dynamic parts, follows in a group of its own,
-// where there is any, while the next round travels (docs/architecture.md).
+// Runs calls over NCCL in rounds. A round carries one item of each lane of a communicator; those of
+// several communicators share groups of NCCL (docs/architecture.md).
 
 #pragma once
 
@@ -20,9 +19,10 @@ struct RoundCall {
   NcclCommunicator* communicator = nullptr;
 };
 
-/// Makes the calls of one group. Returns when all is on the callers' streams: everything that reads
-/// headers has been waited for by then. Returns NCCL's first result that was none of success. A
-/// failure of this library ends the communicators of the calls, and is thrown.
+/// Makes the calls of one group. Returns when all is on the callers' streams: until then a
+/// communicator may have to wait for earlier calls of its own, and for no other one but those that
+/// it shares a stream with. Returns NCCL's first result that was none of success. A failure of this
+/// library ends the communicators of the calls, and is thrown.
 int runRounds(const zipcclNcclApi& api, std::span<const RoundCall> calls);
 
 }  // namespace zipccl::collectives

@@ -81,20 +81,28 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
   virtual ~Lane() = default;
 
-  /// Whether there is a next item, and it may start in a round that has no staged one of this lane.
-  [[nodiscard]] bool mayStart() const { return hasNext() && !isHeld_; }
-  /// The same in the round that has the last staged one.
-  [[nodiscard]] bool mayJoin() const { return hasNext() && joins(inFlight_); }
+  /// Whether there is a next item, and it belongs to the round that is being put together.
+  [[nodiscard]] bool mayStart() const {
+    return hasNext() && (isInRound_ ? joins(inFlight_) : !isHeld_);
+  }
+  /// Whether what the next item is decided on is known. If not, it will be: ask again, and leave no
+  /// item out of the round for it.
+  [[nodiscard]] bool isReady() const { return isNextKnown(); }
   [[nodiscard]] bool isDone() const { return !hasNext() && inFlight_ == 0; }
 
+  /// The next item, which may start and is ready.
   [[nodiscard]] std::unique_ptr<RoundItem> start() {
     std::unique_ptr<RoundItem> item = next();
     if (item->isStaged()) {
       ++inFlight_;
       isHeld_ = item->isLast;
+      isInRound_ = true;
     }
     return item;
   }
+
+  /// The round is complete.
+  void closeRound() noexcept { isInRound_ = false; }
 
   /// All of a staged item of this lane is on its streams.
   void finish(const RoundItem& item) {
@@ -105,6 +113,7 @@ class Lane {
  private:
   [[nodiscard]] virtual bool hasNext() const = 0;
   [[nodiscard]] virtual std::unique_ptr<RoundItem> next() = 0;
+  [[nodiscard]] virtual bool isNextKnown() const { return true; }
   /// Whether the next item may join a round, where `inFlight` staged items are not on their streams
   /// yet. Not a matter of time: what is left out of a round waits for that to end, and other ranks
   /// may wait for it.
@@ -112,6 +121,7 @@ class Lane {
 
   std::uint64_t inFlight_ = 0;
   bool isHeld_ = false;
+  bool isInRound_ = false;  ///< whether the round that is being put together has a staged one
 };
 
 }  // namespace zipccl::collectives

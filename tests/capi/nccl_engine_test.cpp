@@ -560,6 +560,79 @@ TEST_F(NcclEngine, OneThreadDrivesSeveralRanks) {
   }
 }
 
+// NCCL may come back from the group of one rank only when it has heard of the others, so what one
+// rank has to wait for holds up all of a thread.
+TEST_F(NcclEngine, RanksOfAThreadStayInOneGroup) {
+  constexpr int kRanks = 2;
+  constexpr int kMessages = 33;  // one more than are decided on ahead of what headers say
+  void* comms[kRanks] = {};
+  void* attached[kRanks] = {};
+  ASSERT_EQ(ncclCommInitAll(comms, kRanks, nullptr), kSuccess);
+  engine().attach(&fakeNcclApi(), comms, kRanks, attached);
+  std::vector<Shard> sent;
+  std::vector<std::unique_ptr<Buffer>> received;
+  std::atomic<bool> isOpen = false;
+  fakeSetDevice(0);
+  const fakeStream_t streams[kRanks] = {fakeStreamCreate(), (fakeSetDevice(1), fakeStreamCreate())};
+  // Rank 0 hears of nothing until then, rank 1 of what it sends.
+  fakeStreamEnqueue(
+      streams[0],
+      [](void* argument) {
+        const auto& opened = *static_cast<const std::atomic<bool>*>(argument);
+        while (!opened) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      },
+      &isOpen);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    isOpen = true;
+  });
+  fakeNcclTrace(1);
+  for (int i = 0; i < kMessages; ++i) {
+    constexpr std::uint64_t kCount = 3000;
+    sent.push_back(makeShard(random_(), 1, Datatype::kBfloat16, kCount, Content::kGaussian));
+    received.push_back(std::make_unique<Buffer>(sent.back().size(), 0));
+    zipcclNcclCall calls[kRanks] = {};
+    for (int rank = 0; rank < kRanks; ++rank) {
+      calls[rank].kind = rank == 0 ? zipcclNcclRecv : zipcclNcclSend;
+      calls[rank].isGrouped = 1;
+      calls[rank].count = kCount;
+      calls[rank].datatype = static_cast<int>(Datatype::kBfloat16);
+      calls[rank].peer = 1 - rank;
+      calls[rank].comm = comms[rank];
+      calls[rank].attached = attached[rank];
+      calls[rank].stream = streams[rank];
+    }
+    calls[0].recvbuff = received.back()->data();
+    calls[1].sendbuff = sent.back().data();
+    EXPECT_EQ(engine().run(calls, kRanks), kSuccess);
+  }
+  fakeNcclTrace(0);
+  opener.join();
+  const std::string trace = fakeNcclTraceText();
+  for (int rank = 0; rank < kRanks; ++rank) fakeStreamSynchronize(streams[rank]);
+  for (int i = 0; i < kMessages; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    received[at]->expect(sent[at], "message " + std::to_string(i));
+  }
+  // Of each group the order of the two is all that is open.
+  const auto count = [&](const std::string& words) {
+    int found = 0;
+    for (std::size_t at = trace.find(words); at != std::string::npos;
+         at = trace.find(words, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("GroupStart\n"), kMessages) << trace;
+  EXPECT_EQ(count("Send "), kMessages);
+  EXPECT_EQ(count("Recv "), kMessages);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    fakeStreamDestroy(streams[rank]);
+    engine().detach(attached[rank]);
+    EXPECT_EQ(ncclCommDestroy(comms[rank]), kSuccess);
+  }
+}
+
 TEST_F(NcclEngine, CallsReturnBeforeOtherRanksCome) {
   constexpr int kSettled = 4;
   constexpr int kAhead = 6;

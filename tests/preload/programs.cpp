@@ -18,11 +18,6 @@ using collectives::ReduceOp;
 using collectives::testing::Content;
 using collectives::testing::kAllContents;
 
-/// Whether a group of several communicators may have several streams. Where two of them share none
-/// on one rank, the engine's host waits there for what one of them learns, and so holds up rounds
-/// of the other, for which a rank may wait that has both on one stream.
-constexpr bool kCommunicatorsOfAGroupMayRunApart = false;
-
 template <class T, std::size_t count>
 T oneOf(Random& random, const T (&list)[count]) {
   return list[random.below(count)];
@@ -208,20 +203,12 @@ class Maker {
     end(rank, std::move(turn));
   }
 
-  [[nodiscard]] bool isOfSeveralCommunicators(const ProgramTurn& turn) const {
-    const std::size_t first = program_.calls[turn.steps.front().call].communicator;
-    return std::any_of(turn.steps.begin(), turn.steps.end(), [&](const ProgramStep& step) {
-      return program_.calls[step.call].communicator != first;
-    });
-  }
-
   void end(std::size_t rank, ProgramTurn turn) {
     if (turn.steps.empty()) return;
     shuffle(turn.steps);
     // One stream, or any: the order of calls is that of the communicator, too.
     const int only = turn.isCaptured ? 1 : anyStream();
-    const bool hasOne = turn.isCaptured || random_.chance(0.5) ||
-                        (!kCommunicatorsOfAGroupMayRunApart && isOfSeveralCommunicators(turn));
+    const bool hasOne = turn.isCaptured || random_.chance(0.5);
     for (ProgramStep& step : turn.steps) step.stream = hasOne ? only : anyStream();
     program_.turns[rank].push_back(std::move(turn));
   }

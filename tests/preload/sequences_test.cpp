@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs (programs.hpp) through the interposer and the engine, with the host's codec, on
-// the fake NCCL. Ranks are threads or processes, every bit is checked, and memory, threads and
-// descriptors must not grow. ZIPCCL_TEST_LONG=1 runs 10^5 programs.
+// Programs (programs.hpp), most of them random, through the interposer and the engine, with the
+// host's codec, on the fake NCCL. Ranks are threads or processes, every bit is checked, and memory,
+// threads and descriptors must not grow. ZIPCCL_TEST_LONG=1 runs 10^5 programs.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -24,6 +25,7 @@
 
 #include "fake_nccl/arithmetic.hpp"
 #include "fake_nccl/fake_nccl.h"
+#include "fake_nccl/fake_nccl_fixture.hpp"
 #include "fake_nccl/nccl_calls.h"
 #include "fake_nccl/rank_processes.hpp"
 #include "program_rank.hpp"
@@ -138,6 +140,74 @@ class Player : public ::testing::Environment {
 };
 const auto* const kPlayer = ::testing::AddGlobalTestEnvironment(new Player);
 
+constexpr int kRanks = 3;
+
+/// A program of two communicators, all ranks and all in reverse, in which each rank has one group.
+class GroupProgram {
+ public:
+  GroupProgram() { program_.turns.resize(kRanks); }
+
+  /// Adds calls. Those of communicator 1 meet each other's headers on rank 1, on which that learns
+  /// of them by what the other ranks send.
+  void add(std::size_t communicator, zipcclNcclKind kind, std::uint64_t count, int times,
+           Random& random) {
+    for (int i = 0; i < times; ++i) {
+      ProgramCall call;
+      call.communicator = communicator;
+      call.kind = kind;
+      call.count = count;
+      call.root = kind == zipcclNcclGather ? 1 : 0;
+      call.target = 1;
+      call.seed = random();
+      program_.calls.push_back(call);
+    }
+  }
+
+  /// Runs it on all ranks. The calls of communicator i are on stream `streams[rank][i]`; ranks of
+  /// which `isReversed` says so call those of communicator 1 first.
+  void run(const std::array<std::array<int, 2>, kRanks>& streams,
+           const std::array<bool, kRanks>& isReversed) {
+    const std::vector<Members> communicators = programCommunicators(kRanks);
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      ProgramTurn turn;
+      turn.depth = 1;
+      for (std::size_t i = 0; i < 2; ++i) {
+        addSteps(turn, rank, isReversed[rank] ? 1 - i : i, communicators, streams[rank]);
+      }
+      program_.turns[rank] = {turn};
+    }
+    onFakeRanks(kRanks, [&](int rank, void* comm) {
+      ProgramRank player(rank, comm, communicators);
+      player.run(program_);
+      player.finish();
+    });
+  }
+
+ private:
+  void addSteps(ProgramTurn& turn, std::size_t rank, std::size_t communicator,
+                const std::vector<Members>& communicators,
+                const std::array<int, 2>& streams) const {
+    const int place = placeOf(static_cast<int>(rank), communicators[communicator]);
+    for (std::size_t i = 0; i < program_.calls.size(); ++i) {
+      const ProgramCall& call = program_.calls[i];
+      if (call.communicator != communicator) continue;
+      const auto add = [&](Part part) { turn.steps.push_back({i, part, streams[communicator]}); };
+      if (!call.isMessage()) {
+        add(Part::kCollective);
+      } else if (place == call.root) {
+        add(Part::kSend);
+      } else if (place == call.target) {
+        add(Part::kReceive);
+      }
+    }
+  }
+
+  Program program_;
+};
+
+/// Rank 1 has the communicators on streams of their own, the others have both on one.
+constexpr std::array<std::array<int, 2>, kRanks> kApartOnRank1 = {{{1, 1}, {1, 2}, {0, 0}}};
+
 class Sequences : public SeededTest {
  protected:
   void SetUp() override {
@@ -153,8 +223,38 @@ class Sequences : public SeededTest {
   }
 };
 
+// On rank 1 calls of the second communicator wait for what earlier ones tell, and those, by the
+// other ranks' stream, for all rounds of the first one.
+TEST_F(Sequences, CommunicatorsOfAGroupLearnApart) {
+  constexpr zipcclNcclKind kKinds[] = {
+      zipcclNcclAllGather, zipcclNcclReduceScatter, zipcclNcclAllReduce, zipcclNcclBroadcast,
+      zipcclNcclAlltoAll,  zipcclNcclGather,        zipcclNcclScatter,   zipcclNcclSend};
+  for (const zipcclNcclKind kind : kKinds) {
+    SCOPED_TRACE(kind);
+    GroupProgram program;
+    program.add(0, zipcclNcclAllGather, 300'000, 1, random_);
+    program.add(1, kind, 3000, kind == zipcclNcclSend ? 40 : 3, random_);
+    program.run(kApartOnRank1, {});
+    if (HasFailure()) return;
+  }
+}
+
+// The same with more gates than a communicator has room for.
+TEST_F(Sequences, CommunicatorsOfAGroupPassGatesApart) {
+  GroupProgram program;
+  program.add(0, zipcclNcclAllGather, 1'500'000, 1, random_);
+  program.add(1, zipcclNcclAllGather, 1'500'000, 1, random_);
+  program.run(kApartOnRank1, {});
+}
+
+TEST_F(Sequences, CommunicatorsOfAGroupMayBeCalledInAnyOrder) {
+  GroupProgram program;
+  program.add(0, zipcclNcclAllGather, 60'000, 4, random_);
+  program.add(1, zipcclNcclReduceScatter, 30'000, 4, random_);
+  program.run({{{1, 2}, {1, 2}, {1, 2}}}, {false, true, false});
+}
+
 TEST_F(Sequences, OfRandomCallsDeliverTheirBits) {
-  constexpr int kRanks = 3;
   constexpr std::ptrdiff_t kMostConnections = 40;
   constexpr std::uint64_t kMostGrowthBytes = std::uint64_t{16} << 20;
   const std::uint64_t programs = kIsSanitized ? repeats(60, 3000) : repeats(500, 100'000);
@@ -202,7 +302,6 @@ TEST_F(Sequences, OfRandomCallsDeliverTheirBits) {
 }
 
 TEST_F(Sequences, OfProcessesDeliverTheirBits) {
-  constexpr int kRanks = 3;
   const std::string programs = std::to_string(kIsSanitized ? repeats(15, 300) : repeats(60, 3000));
   const std::string folder = "sequences." + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
