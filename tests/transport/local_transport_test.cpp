@@ -23,6 +23,7 @@
 #include "base/random.hpp"
 #include "contract.hpp"
 #include "support/out_of_memory.hpp"
+#include "support/sanitized.hpp"
 #include "thread_ranks.hpp"
 
 namespace zipccl::transport {
@@ -412,7 +413,8 @@ TEST(PacedLink, KeepsNoLinkIdleForAMessageThatIsStillAtItsSender) {
   constexpr std::size_t kBytes = 2'000'000;
   std::int64_t leastUs = std::numeric_limits<std::int64_t>::max();
   // 300 ms; other work on the machine spoils some attempts.
-  for (int attempt = 0; attempt < 5 && leastUs >= 400'000; ++attempt) {
+  constexpr int kAttempts = zipccl::testing::kIsSanitized ? 1 : 20;
+  for (int attempt = 0; attempt < kAttempts && leastUs >= 400'000; ++attempt) {
     leastUs = std::min(leastUs, timeOnLink(4, 20'000'000, [](Transport& transport) {
                          std::vector<std::byte> own(kBytes);
                          std::vector<std::byte> all(4 * kBytes);
@@ -420,23 +422,28 @@ TEST(PacedLink, KeepsNoLinkIdleForAMessageThatIsStillAtItsSender) {
                        }));
   }
   EXPECT_GE(leastUs, 299'000);
-  EXPECT_LT(leastUs, 400'000);
+  // With a sanitizer, copying takes longer than the link.
+  if (!zipccl::testing::kIsSanitized) {
+    EXPECT_LT(leastUs, 400'000);
+  }
 }
 
 TEST(PacedLink, CarriesWhileNobodyIsInACall) {
   constexpr std::size_t kBytes = 300'000;
-  std::atomic<std::int64_t> waitedUs = 0;
+  std::atomic<std::int64_t> waitedUs = std::numeric_limits<std::int64_t>::max();
   // 300 ms on the link, in which both ranks do something else for 400 ms.
-  static_cast<void>(timeOnLink(2, 1'000'000, [&](Transport& transport) {
-    std::vector<std::byte> own(kBytes);
-    std::vector<std::byte> all(2 * kBytes);
-    Request request = transport.startAllGather(own.data(), all.data(), kBytes);
-    EXPECT_FALSE(transport.test(request)) << "nothing has passed the link yet";
-    std::this_thread::sleep_for(400ms);
-    const std::int64_t startUs = nowUs();
-    transport.wait(request);
-    if (transport.rank() == 0) waitedUs = nowUs() - startUs;
-  }));
+  for (int attempt = 0; attempt < 5 && waitedUs >= 200'000; ++attempt) {
+    static_cast<void>(timeOnLink(2, 1'000'000, [&](Transport& transport) {
+      std::vector<std::byte> own(kBytes);
+      std::vector<std::byte> all(2 * kBytes);
+      Request request = transport.startAllGather(own.data(), all.data(), kBytes);
+      EXPECT_FALSE(transport.test(request)) << "nothing has passed the link yet";
+      std::this_thread::sleep_for(400ms);
+      const std::int64_t startUs = nowUs();
+      transport.wait(request);
+      if (transport.rank() == 0) waitedUs = nowUs() - startUs;
+    }));
+  }
   EXPECT_LT(waitedUs, 200'000);
 }
 
