@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -30,6 +31,18 @@ class FakeNcclTest : public SeededTest {
     EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
   }
 };
+
+/// The end of a test that may expect faults, or set a time limit: nothing else is left behind.
+inline void expectNothingLeft(int expectedFaults) {
+  EXPECT_EQ(fakeFaultCount(), expectedFaults) << fakeFaultText();
+  // Work that a stream has done goes a little later.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (fakeNcclLiveCommunicators() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
+  fakeNcclSetTimeLimitMs(60000);
+}
 
 /// Runs `work` for each rank of a communicator, in a thread of its own that has a device of its
 /// own. The communicators are destroyed afterwards.

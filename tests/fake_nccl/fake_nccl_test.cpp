@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fake_nccl/arithmetic.hpp"
+#include "fake_nccl_fixture.hpp"
 #include "nccl_calls.h"
 #include "support/seeded_test.hpp"
 
@@ -33,16 +34,7 @@ class FakeNccl : public SeededTest {
     fakeSetJitterUs(200);
   }
 
-  void TearDown() override {
-    EXPECT_EQ(fakeFaultCount(), expectedFaults_) << fakeFaultText();
-    // Work that a stream has done goes a little later.
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (fakeNcclLiveCommunicators() != 0 && std::chrono::steady_clock::now() < end) {
-      std::this_thread::yield();
-    }
-    EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
-    fakeNcclSetTimeLimitMs(60000);
-  }
+  void TearDown() override { expectNothingLeft(expectedFaults_); }
 
   Bytes random(std::size_t bytes) {
     Bytes out(bytes);
@@ -53,21 +45,11 @@ class FakeNccl : public SeededTest {
   /// Calls `work(rank, comm, stream)` for each rank, in a thread of its own, on a communicator of
   /// all; the communicator is destroyed afterwards.
   void onRanks(int ranks, const std::function<void(int, void*, fakeStream_t)>& work) {
-    ncclUniqueId id;
-    ASSERT_EQ(ncclGetUniqueId(&id), kNcclSuccess);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        fakeSetDevice(rank);
-        void* comm = nullptr;
-        ASSERT_EQ(ncclCommInitRank(&comm, ranks, id, rank), kNcclSuccess);
-        const fakeStream_t stream = fakeStreamCreate();
-        work(rank, comm, stream);
-        fakeStreamDestroy(stream);
-        EXPECT_EQ(ncclCommDestroy(comm), kNcclSuccess);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    onFakeRanks(ranks, [&](int rank, void* comm) {
+      const fakeStream_t stream = fakeStreamCreate();
+      work(rank, comm, stream);
+      fakeStreamDestroy(stream);
+    });
   }
 
   int expectedFaults_ = 0;

@@ -6,10 +6,10 @@
 
 #include <dlfcn.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
+
+#include "fake_nccl/fake_nccl_fixture.hpp"
 
 namespace zipccl::testing {
 
@@ -32,33 +32,16 @@ void Dropin::SetUp() {
 }
 
 void Dropin::TearDown() {
-  EXPECT_EQ(fakeFaultCount(), expectedFaults_) << fakeFaultText();
-  // Work that a stream has done goes a little later.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (fakeNcclLiveCommunicators() != 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(fakeNcclLiveCommunicators(), 0);
+  expectNothingLeft(expectedFaults_);
   EXPECT_EQ(recordingEngine().live(), 0);
-  fakeNcclSetTimeLimitMs(60000);
 }
 
 void Dropin::onRanks(int ranks, const std::function<void(const RankOf&)>& work) {
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), kNcclSuccess);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      fakeSetDevice(rank);
-      RankOf own = {rank, ranks, nullptr, nullptr};
-      ASSERT_EQ(ncclCommInitRank(&own.comm, ranks, id, rank), kNcclSuccess);
-      own.stream = fakeStreamCreate();
-      work(own);
-      fakeStreamDestroy(own.stream);
-      EXPECT_EQ(ncclCommDestroy(own.comm), kNcclSuccess);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  onFakeRanks(ranks, [&](int rank, void* comm) {
+    const RankOf own = {rank, ranks, comm, fakeStreamCreate()};
+    work(own);
+    fakeStreamDestroy(own.stream);
+  });
 }
 
 Elements Dropin::message(int rank, int number, std::size_t count) const {

@@ -261,27 +261,18 @@ TEST_F(Sequences, OfRandomCallsDeliverTheirBits) {
   const bool isLong = programs >= 3000;
   // Pauses show work out of order, and cost time.
   fakeSetJitterUs(isLong ? 5 : 20);
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), kNcclSuccess);
   std::vector<Holdings> held;
   const auto start = std::chrono::steady_clock::now();
   {
     Watchdog watchdog(seed_, std::chrono::seconds(120));
     std::barrier together(kRanks);
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      threads.emplace_back([&, rank] {
-        fakeSetDevice(rank);
-        void* comm = nullptr;
-        ASSERT_EQ(ncclCommInitRank(&comm, kRanks, id, rank), kNcclSuccess);
-        runPrograms(rank, kRanks, comm, seed_, programs, watchdog, [&] {
-          together.arrive_and_wait();
-          if (rank == 0) held.push_back(Holdings::ofThisProcess());
-          together.arrive_and_wait();
-        });
-        EXPECT_EQ(ncclCommDestroy(comm), kNcclSuccess);
+    onFakeRanks(kRanks, [&](int rank, void* comm) {
+      runPrograms(rank, kRanks, comm, seed_, programs, watchdog, [&] {
+        together.arrive_and_wait();
+        if (rank == 0) held.push_back(Holdings::ofThisProcess());
+        together.arrive_and_wait();
       });
-    }
+    });
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const Holdings& settled = held.front();
