@@ -21,6 +21,7 @@ STATE = pathlib.Path("/run")
 SWITCH = "switch"
 SUBNET = "10.77.0."
 PORT = 47311
+CONGESTION_CONTROL = "cubic"
 
 # How much a link takes in one go beyond its speed, at least a segment of the largest size, and how much waits for it.
 BURST_BYTES = 128 * 1024
@@ -121,6 +122,9 @@ class Network:
             run("ip", "-n", host, "address", "add", f"{self.address(host)}/24", "dev", "eth0")
             run("ip", "-n", host, "link", "set", "lo", "up")
             run("ip", "-n", host, "link", "set", "eth0", "up")
+            # What most hosts have, whatever this one's default is.
+            route = ["route", "replace", SUBNET + "0/24", "dev", "eth0", "scope", "link", "src", self.address(host)]
+            run("ip", "-n", host, *route, "congctl", CONGESTION_CONTROL)
         self._write_names()
 
     def address(self, host):
