@@ -28,6 +28,7 @@
 #include "base/text.hpp"
 #include "transport/mpi_library.hpp"
 #include "transport/rank_list.hpp"
+#include "transport/ring_schedule.hpp"
 
 namespace zipccl::transport {
 
@@ -37,6 +38,20 @@ using Milliseconds = std::chrono::milliseconds;
 
 /// From this size on a blocking all-gather is MPI_Allgather itself.
 constexpr std::size_t kBlockingAllGatherBytes = std::size_t{1} << 20;
+
+/// From this size on an all-gather that is started goes around a ring, by messages. MPI's own may
+/// start all transfers at once (OpenMPI's does), which meet at the ranks' links.
+constexpr std::size_t kRingBytes = std::size_t{1} << 16;
+
+/// The messages of a ring, and how many of them are on their way to a rank. MPIs send up to 64 KiB
+/// over a network at once, their own header counted, and ask the receiver before they send more:
+/// that takes two more times until the process is there to answer.
+constexpr std::uint64_t kRingPieceBytes = 60 * 1024;
+constexpr std::uint64_t kRingPieces = 32;
+
+/// Tags of rings, which differ among those under way.
+constexpr int kFirstRingTag = 16;
+constexpr std::uint64_t kRingTags = 1024;
 
 /// How long the ranks have to answer where they are once the time is up.
 constexpr Milliseconds kAnswerTime{300};
@@ -108,6 +123,21 @@ struct Part {
   bool isDone = false;
 };
 
+/// An all-gather around a ring, and how far it is.
+struct Ring {
+  RingSchedule schedule;
+  std::byte* blocks = nullptr;  ///< of all ranks
+  int tag = 0;
+  std::uint64_t receiveCount = 0;  ///< started
+  std::uint64_t arrivedCount = 0;  ///< received, with all before
+  std::uint64_t sendCount = 0;     ///< started
+  std::uint64_t sentCount = 0;     ///< sent, with all before
+
+  [[nodiscard]] bool areAllStarted() const noexcept {
+    return receiveCount == schedule.pieceCount() && sendCount == schedule.pieceCount();
+  }
+};
+
 /// What is known of another rank.
 struct Peer {
   std::uint64_t sentCount = 0;      ///< messages started to it
@@ -126,9 +156,7 @@ class MpiOperation final : public Operation {
       : transport_(transport), kind_(kind), timeout_(timeout) {}
 
   /// One that memory ran out for is still under way.
-  ~MpiOperation() override {
-    if (!wasAbandoned_ && !isComplete()) cancel();
-  }
+  ~MpiOperation() override;
 
   [[nodiscard]] bool progress(bool mayBlock) override;
   [[nodiscard]] std::size_t progressAny(std::span<Operation* const> operations) override;
@@ -149,6 +177,13 @@ class MpiOperation final : public Operation {
   /// Messages to oneself that are not copied yet.
   std::size_t openSelfCount = 0;
 
+  /// Makes the operation an all-gather around this ring and starts its first messages. Returns
+  /// MPI's error, or 0.
+  [[nodiscard]] int startRing(const Ring& ring);
+  /// Looks at the messages of the ring and starts those that may follow; fails the transport on an
+  /// error. Returns whether one has ended.
+  bool advanceRing();
+
  private:
   static MpiOperation& mpiOf(Operation* operation) {
     return *static_cast<MpiOperation*>(operation);
@@ -163,13 +198,24 @@ class MpiOperation final : public Operation {
   /// Tests all parts; throws nothing, but fails the transport on an error. Returns whether a part
   /// has ended.
   bool testParts();
+  /// The same for one part.
+  bool testPart(Part& part);
   [[nodiscard]] bool isComplete() const;
+  /// The part that has a message of the ring, or had an earlier one.
+  [[nodiscard]] Part& ringReceive(std::uint64_t number) { return parts_[number % kRingPieces]; }
+  [[nodiscard]] Part& ringSend(std::uint64_t number) {
+    return parts_[kRingPieces + number % kRingPieces];
+  }
+  /// Starts what messages of the ring may start by now. Returns MPI's error, or 0.
+  [[nodiscard]] int startRingMessages();
+  void failOnMpi(int error);
   void failOnWrongSize(const Part& part, std::uint64_t gotBytes);
 
   MpiTransport& transport_;
   CallKind kind_;
   Milliseconds timeout_;
   std::vector<Part> parts_;
+  std::optional<Ring> ring_;
   bool wasAbandoned_ = false;
 };
 
@@ -216,6 +262,7 @@ class MpiTransport final : public Transport {
 
   [[nodiscard]] const ZipcclMpiFunctions& mpi() const noexcept { return library_->functions(); }
   [[nodiscard]] const MpiLibrary& library() const noexcept { return *library_; }
+  [[nodiscard]] const ZipcclMpiHandle& dataComm() const noexcept { return communicators_->data; }
 
   /// Fails the transport here and tells the others, unless it has failed already.
   void failEverywhere(ErrorCode code, const std::string& message, std::array<int, 2> involved,
@@ -235,6 +282,18 @@ class MpiTransport final : public Transport {
   [[nodiscard]] const Deadline& drainDeadline() noexcept {
     if (!drainDeadline_) drainDeadline_.emplace(kDrainTime);
     return *drainDeadline_;
+  }
+
+  /// Rings go on with whatever the rank waits for: its neighbours need what it hands on.
+  void addRing(MpiOperation* operation) { rings_.push_back(operation); }
+  void removeRing(MpiOperation* operation) noexcept { std::erase(rings_, operation); }
+  /// Returns whether a message has ended.
+  bool advanceRings() {
+    bool hasEnded = false;
+    for (MpiOperation* ring : rings_) {
+      if (!hasFailed()) hasEnded = ring->advanceRing() || hasEnded;
+    }
+    return hasEnded;
   }
 
   void dropSelfMessages(const MpiOperation* operation) noexcept;
@@ -299,6 +358,7 @@ class MpiTransport final : public Transport {
   std::unique_ptr<MpiCommunicators> communicators_;
   std::vector<Peer> peers_;
   std::uint64_t collectiveCount_ = 0;
+  std::vector<MpiOperation*> rings_;  ///< not yet destroyed, in the order of their start
   std::deque<SelfMessage> selfSends_;
   std::deque<SelfMessage> selfReceives_;
 
@@ -311,9 +371,61 @@ class MpiTransport final : public Transport {
   std::optional<Deadline> drainDeadline_;
 };
 
+MpiOperation::~MpiOperation() {
+  if (!wasAbandoned_ && !isComplete()) cancel();
+  if (ring_) transport_.removeRing(this);
+}
+
 bool MpiOperation::isComplete() const {
-  return openSelfCount == 0 &&
+  return openSelfCount == 0 && (!ring_ || ring_->areAllStarted()) &&
          std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.isDone; });
+}
+
+int MpiOperation::startRing(const Ring& ring) {
+  transport_.addRing(this);
+  ring_.emplace(ring);
+  const Part idleReceive{.kind = PartKind::kReceive, .peer = ring.schedule.left(), .isDone = true};
+  const Part idleSend{.kind = PartKind::kSend, .peer = ring.schedule.right(), .isDone = true};
+  parts_.assign(2 * kRingPieces, idleReceive);
+  std::fill(parts_.begin() + kRingPieces, parts_.end(), idleSend);
+  return startRingMessages();
+}
+
+int MpiOperation::startRingMessages() {
+  Ring& ring = *ring_;
+  const RingSchedule& schedule = ring.schedule;
+  const ZipcclMpiHandle* const comm = &transport_.dataComm();
+  while (ring.receiveCount != schedule.pieceCount() &&
+         ring.receiveCount != ring.arrivedCount + kRingPieces) {
+    const RingSchedule::Piece piece = schedule.received(ring.receiveCount);
+    Part& part = ringReceive(ring.receiveCount);
+    part.bytes = piece.bytes;
+    const int error = transport_.mpi().startReceive(comm, ring.blocks + piece.at, piece.bytes,
+                                                    part.peer, ring.tag, &part.request);
+    if (error != 0) return error;
+    part.isDone = false;
+    ++ring.receiveCount;
+  }
+  while (ring.sendCount != schedule.pieceCount() &&
+         ring.sendCount != ring.sentCount + kRingPieces &&
+         schedule.receivedBefore(ring.sendCount) <= ring.arrivedCount) {
+    const RingSchedule::Piece piece = schedule.sent(ring.sendCount);
+    Part& part = ringSend(ring.sendCount);
+    part.bytes = piece.bytes;
+    const int error = transport_.mpi().startSend(comm, ring.blocks + piece.at, piece.bytes,
+                                                 part.peer, ring.tag, &part.request);
+    if (error != 0) return error;
+    part.isDone = false;
+    ++ring.sendCount;
+  }
+  return 0;
+}
+
+void MpiOperation::failOnMpi(int error) {
+  transport_.failEverywhere(ErrorCode::kSystemError,
+                            concat(kindName(kind_), " failed in MPI on rank ", transport_.rank(),
+                                   ": ", transport_.library().textOf(error)),
+                            {transport_.rank(), -1});
 }
 
 void MpiOperation::failOnWrongSize(const Part& part, std::uint64_t gotBytes) {
@@ -324,36 +436,54 @@ void MpiOperation::failOnWrongSize(const Part& part, std::uint64_t gotBytes) {
       {transport_.rank(), part.peer});
 }
 
+bool MpiOperation::testPart(Part& part) {
+  int isDone = 0;
+  std::uint64_t gotBytes = 0;
+  const int error = transport_.mpi().testRequest(&part.request, &isDone, &gotBytes);
+  if (error != 0) {
+    part.isDone = true;
+    if (part.kind == PartKind::kReceive && gotBytes > part.bytes &&
+        transport_.mpi().isTruncation(error) != 0) {
+      failOnWrongSize(part, gotBytes);
+    } else {
+      failOnMpi(error);
+    }
+    return true;
+  }
+  part.isDone = isDone != 0;
+  if (part.isDone && part.kind == PartKind::kReceive && gotBytes != part.bytes) {
+    failOnWrongSize(part, gotBytes);
+  }
+  return part.isDone;
+}
+
 bool MpiOperation::testParts() {
+  // The transport has looked at rings already.
+  if (ring_) return false;
   bool hasEnded = false;
   for (Part& part : parts_) {
-    if (part.isDone) continue;
-    int isDone = 0;
-    std::uint64_t gotBytes = 0;
-    const int error = transport_.mpi().testRequest(&part.request, &isDone, &gotBytes);
-    if (error != 0) {
-      part.isDone = true;
-      if (part.kind == PartKind::kReceive && gotBytes > part.bytes &&
-          transport_.mpi().isTruncation(error) != 0) {
-        failOnWrongSize(part, gotBytes);
-      } else {
-        transport_.failEverywhere(
-            ErrorCode::kSystemError,
-            concat(kindName(kind_), " failed in MPI on rank ", transport_.rank(), ": ",
-                   transport_.library().textOf(error)),
-            {transport_.rank(), -1});
-      }
-      return true;
-    }
-    if (isDone == 0) continue;
-    part.isDone = true;
+    if (part.isDone || !testPart(part)) continue;
     hasEnded = true;
-    if (part.kind == PartKind::kReceive && gotBytes != part.bytes) {
-      failOnWrongSize(part, gotBytes);
-      return true;
-    }
+    if (transport_.hasFailed()) break;
   }
   return hasEnded;
+}
+
+bool MpiOperation::advanceRing() {
+  // Messages of a pair end in their order, or nearly so: behind the first that has not ended none
+  // is looked at.
+  Ring& ring = *ring_;
+  const std::uint64_t endedBefore = ring.arrivedCount + ring.sentCount;
+  const auto isOver = [this](Part& part) {
+    return (part.isDone || testPart(part)) && !transport_.hasFailed();
+  };
+  while (ring.arrivedCount != ring.receiveCount && isOver(ringReceive(ring.arrivedCount))) {
+    ++ring.arrivedCount;
+  }
+  while (ring.sentCount != ring.sendCount && isOver(ringSend(ring.sentCount))) ++ring.sentCount;
+  if (ring.arrivedCount + ring.sentCount == endedBefore || transport_.hasFailed()) return false;
+  if (const int error = startRingMessages(); error != 0) failOnMpi(error);
+  return true;
 }
 
 bool MpiOperation::progress(bool mayBlock) {
@@ -379,7 +509,7 @@ std::optional<std::size_t> MpiOperation::makeProgress(std::span<Operation* const
       transport_.spreadFailure();
       return std::nullopt;
     }
-    bool hasEnded = false;
+    bool hasEnded = transport_.advanceRings();
     for (std::size_t place = 0; place < operations.size(); ++place) {
       MpiOperation& operation = mpiOf(operations[place]);
       hasEnded = operation.testParts() || hasEnded;
@@ -753,6 +883,14 @@ Request MpiTransport::doStartAllGather(const void* send, void* receive, std::siz
                                        StreamHandle) {
   std::unique_ptr<MpiOperation> operation = newCollective(CallKind::kAllGather, timeout());
   putInPlace(send, receive, bytesPerRank);
+  if (rankCount() > 2 && bytesPerRank >= kRingBytes) {
+    const Ring ring{
+        .schedule = RingSchedule(rank(), rankCount(), bytesPerRank, kRingPieceBytes),
+        .blocks = static_cast<std::byte*>(receive),
+        .tag = kFirstRingTag + static_cast<int>(operation->collectiveIndex % kRingTags)};
+    checkStart(operation->startRing(ring), "an all-gather's MPI_Irecv or MPI_Isend");
+    return Request(std::move(operation));
+  }
   Part& part = operation->addPart({.bytes = bytesPerRank});
   checkStart(
       mpi().startAllGather(&communicators_->data, nullptr, receive, bytesPerRank, &part.request),

@@ -226,6 +226,31 @@ void checkMessageOrder(Transport& transport, std::uint64_t seed) {
   }
 }
 
+/// Each rank waits for its all-gathers in an order of its own: whatever it waits for, it does its
+/// part in all of them.
+void checkAllGathersInAnyOrder(Transport& transport, std::uint64_t seed) {
+  constexpr std::uint64_t kCount = 5;
+  constexpr std::size_t kBytes = 300'001;
+  const int rankCount = transport.rankCount();
+  std::vector<std::vector<std::byte>> mine;
+  std::vector<Guarded> gathered;
+  std::vector<Request> requests;
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    mine.push_back(patternOf(seed, transport.rank(), 6000 + i, kBytes));
+    gathered.emplace_back(kBytes * index(rankCount));
+  }
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    requests.push_back(transport.startAllGather(mine[i].data(), gathered[i].data(), kBytes));
+  }
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    const std::uint64_t place = (i + index(transport.rank())) % kCount;
+    transport.wait(requests[transport.rank() % 2 == 0 ? place : kCount - 1 - place]);
+  }
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    expectGathered(gathered[i], seed, 6000 + i, rankCount, kBytes);
+  }
+}
+
 /// Several operations of all kinds in flight, polled rather than waited for, with a barrier
 /// between.
 void checkOperationsInFlight(Transport& transport, std::uint64_t seed) {
@@ -454,6 +479,7 @@ void checkRandomProgram(Transport& transport, std::uint64_t seed) {
 
 constexpr std::array kChecks = {
     ContractCheck{"AllGather", checkAllGather},
+    ContractCheck{"AllGathersInAnyOrder", checkAllGathersInAnyOrder},
     ContractCheck{"Broadcast", checkBroadcast},
     ContractCheck{"UnevenExchange", checkUnevenExchange},
     ContractCheck{"Ring", checkRing},
