@@ -43,11 +43,9 @@ FrameGather::FrameGather(Engine& engine, const GatherCall& call, const Engine::P
 CallOutcome FrameGather::run() {
   const std::uint64_t chunks = decision_.chunkCount;
   const std::uint64_t inFlight = slots_.size();
-  for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) {
-    if (chunk == 0) start(0);
-    if (inFlight > 1 && chunk + 1 < chunks) start(chunk + 1);
+  for (std::uint64_t chunk = 0, started = 0; chunk < chunks; ++chunk) {
+    for (; started < std::min(chunks, chunk + inFlight); ++started) start(started);
     finish(chunk);
-    if (inFlight == 1 && chunk + 1 < chunks) start(chunk + 1);
   }
   outcome_.chunks = chunks;
   outcome_.stagedInputBytes = outcome_.inputBytes;
@@ -160,9 +158,10 @@ void FrameGather::decodeOthers(const Slot& slot) {
 }
 
 void FrameGather::poll() {
-  for (transport::Request& request : engine_.requests) {
-    static_cast<void>(engine_.transport.test(request));
-  }
+  const auto active = std::find_if(engine_.requests.begin(), engine_.requests.end(),
+                                   [](const auto& request) { return request.isActive(); });
+  // Whatever is asked for, all go on.
+  if (active != engine_.requests.end()) static_cast<void>(engine_.transport.test(*active));
 }
 
 std::optional<std::size_t> FrameGather::ownPart() const noexcept {

@@ -59,8 +59,8 @@ std::uint64_t overlapChunks(const FrameGeometry& geometry, std::uint64_t element
                     goal.chunks);
 }
 
-/// The plan where all ranks get `frames` frames for each chunk: two chunks in flight unless scratch
-/// would cut them too fine.
+/// The plan where all ranks get `frames` frames for each chunk: as many chunks in flight as are
+/// wanted and scratch has room for without cutting them too fine.
 ChunkPlan planForAll(const FrameGeometry& geometry, std::uint64_t frames,
                      std::uint64_t maxScratchBytes, std::uint64_t elementCount,
                      const OverlapGoal& overlap) noexcept {
@@ -72,10 +72,12 @@ ChunkPlan planForAll(const FrameGeometry& geometry, std::uint64_t frames,
     plan.chunksInFlight = 2;
     return plan;
   }
-  if (wantedChunks > 1) {
-    ChunkPlan plan = fitChunks(geometry, 2 * frames, maxScratchBytes, elementCount, wantedChunks);
+  for (std::uint64_t inFlight = overlap.chunksInFlight; wantedChunks > 1 && inFlight > 1;
+       --inFlight) {
+    ChunkPlan plan =
+        fitChunks(geometry, inFlight * frames, maxScratchBytes, elementCount, wantedChunks);
     if (plan.chunkElements * geometry.elementBytes >= overlap.chunkBytes) {
-      plan.chunksInFlight = 2;
+      plan.chunksInFlight = std::min(inFlight, plan.chunkCount);
       return plan;
     }
   }

@@ -131,9 +131,12 @@ class CallObservation {
 
 /// For the sake of overlap a message is cut into up to so many chunks, of at least so many bytes.
 struct OverlapGoal {
-  std::uint64_t chunks = 16;
+  std::uint64_t chunks = 32;
   std::uint64_t chunkBytes = std::uint64_t{1} << 20;
-  /// Whether two chunks of a call are in flight wherever it has more than one.
+  /// Of a call whose frames all ranks get, where there is room for so many. What a rank hands on
+  /// waits while its core is at work for others, so much must be on its way.
+  std::uint64_t chunksInFlight = 8;
+  /// Whether two chunks of a call, and never more, are in flight wherever it has more than one.
   bool isPipelined = false;
   /// A message goes in one chunk, or is not compressed.
   bool isWhole = false;
