@@ -21,9 +21,13 @@ STATE = pathlib.Path("/run")
 SWITCH = "switch"
 SUBNET = "10.77.0."
 PORT = 47311
-CONGESTION_CONTROL = "cubic"
 
-# How much a link takes in one go beyond its speed, at least a segment of the largest size, and how much waits for it.
+# TCP as most hosts have it, whatever this one's defaults are; memory of connections by names in /proc/sys/net/ipv4.
+CONGESTION_CONTROL = "cubic"
+TCP_MEMORY = {"tcp_rmem": "4096 131072 6291456", "tcp_wmem": "4096 16384 4194304"}
+
+# How much a link takes in one go beyond its speed, at least a segment of the largest size, and how much waits for it: what
+# a port of a switch may take of the memory that its ports share. Less would punish whoever sends to a port at a time.
 BURST_BYTES = 128 * 1024
 QUEUE_BYTES = 4 * 1024 * 1024
 
@@ -122,9 +126,11 @@ class Network:
             run("ip", "-n", host, "address", "add", f"{self.address(host)}/24", "dev", "eth0")
             run("ip", "-n", host, "link", "set", "lo", "up")
             run("ip", "-n", host, "link", "set", "eth0", "up")
-            # What most hosts have, whatever this one's default is.
+            # By the route, since not every kernel takes a default for a namespace.
             route = ["route", "replace", SUBNET + "0/24", "dev", "eth0", "scope", "link", "src", self.address(host)]
             run("ip", "-n", host, *route, "congctl", CONGESTION_CONTROL)
+            for name, value in TCP_MEMORY.items():
+                run(*inside(host, "sh", "-c", 'echo "$1" >"/proc/sys/net/ipv4/$0"', name, value))
         self._write_names()
 
     def address(self, host):

@@ -244,7 +244,8 @@ def measure_all(runs, build, earlier):
         "tool": "scripts/netns_bench.sh",
         "startedAt": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "argv": sys.argv,
-        "congestionControl": network.CONGESTION_CONTROL,
+        "tcp": {"congestionControl": network.CONGESTION_CONTROL, **network.TCP_MEMORY},
+        "queueBytes": network.QUEUE_BYTES,
         "system": f"{platform.system()} {platform.release()}",
         "definitions": {
             "network": "hosts are network namespaces of one machine, a rank on each; both ends of each link are shaped by tbf",
