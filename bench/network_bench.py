@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What scripts/netns_bench.sh does once everything is built: collectives between hosts of bench/network.py, measured by
-# `zipccl perf --transport mpi`, beside the best that MPI has. For each collective, size and speed every algorithm that
-# OpenMPI has for it is tried first, and the fastest is what compressed calls are then compared with.
+# `zipccl perf --transport mpi`, beside the best that MPI has. For each collective and speed every algorithm that OpenMPI has
+# for it is tried first, and the fastest is what compressed calls are then compared with.
 
 import argparse
 import dataclasses
@@ -44,10 +44,11 @@ WIDENED = "file:data/fp32.safetensors:rs.1.step5"
 GAUSSIAN = "normal:0.02"
 
 # Bytes as `zipccl perf` counts them, all ranks' together for those that gather or scatter; timed pairs of each.
-SWEEP = {1 * MIB: 21, 4 * MIB: 21, 16 * MIB: 15, 64 * MIB: 9, 256 * MIB: 5}
+SLOW_SWEEP = {4 * MIB: 9, 64 * MIB: 5, 256 * MIB: 5}
+FAST_SWEEP = {1 * MIB: 21, 16 * MIB: 11, 128 * MIB: 9}
 SHORT_SWEEP = {1 * MIB: 3}
-# Others have the best algorithm of the next larger of these, or of the largest; rounds of each, after one that warms up.
-TUNING = {4 * MIB: 3, 64 * MIB: 1}
+# The size for which algorithms are tried, once after a round that warms up; the best one stands for all sizes.
+TUNING_BYTES = 16 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Run:
     collective: str
     data: str
     strategy: str
-    sweep: dict = dataclasses.field(default_factory=lambda: SWEEP, compare=False)
+    sweep: dict = dataclasses.field(compare=False)
 
     @property
     def name(self):
@@ -76,8 +77,8 @@ def all_runs():
         ("reduce_scatter", WIDENED),
     ]
     more = [("all_reduce", GRADIENTS), ("broadcast", PARAMETERS), ("sendrecv", ACTIVATIONS)]
-    runs = [Run(4, 1, collective, data, "staged") for collective, data in mixed]
-    runs += [Run(2, 10, collective, data, "auto") for collective, data in mixed + more]
+    runs = [Run(4, 1, collective, data, "staged", SLOW_SWEEP) for collective, data in mixed]
+    runs += [Run(2, 10, collective, data, "auto", FAST_SWEEP) for collective, data in mixed + more]
     return runs
 
 
@@ -91,7 +92,7 @@ class Bench:
     def __init__(self, build, hosts):
         self._build = build
         self._network = hosts
-        self._best = {}  # (hosts, collective, is fp32, size) -> the tuning of that size
+        self._best = {}  # (hosts, collective, is fp32) -> its tuning
 
     def perf(self, run, size, pairs, algorithm, *flags):
         """The JSON report of one size, and what the machine did meanwhile."""
@@ -120,14 +121,14 @@ class Bench:
             }
             return json.loads(out.read_text()), machine
 
-    def tune(self, run, size):
+    def tune(self, run):
         """MPI's algorithms in their times, the fastest first; 0 is what MPI chooses by itself."""
-        size = next((tuned for tuned in TUNING if size <= tuned), max(TUNING))
-        key = (run.hosts, run.collective, run.data == WIDENED, size)
+        key = (run.hosts, run.collective, run.data == WIDENED)
         if key not in self._best:
+            size = min(TUNING_BYTES, max(run.sweep))
             tried = []
             for algorithm in algorithms_of(run.collective, run.hosts):
-                report, _ = self.perf(run, size, TUNING[size], algorithm, "-c", "0", "--strategy", "native")
+                report, _ = self.perf(run, size, 1, algorithm, "-c", "0", "--strategy", "native")
                 own = report["results"][0]["outOfPlace"].get("plainMpi")
                 if own is None:
                     return None
@@ -137,8 +138,8 @@ class Bench:
         return self._best[key]
 
     def measure(self, run):
+        tuning = self.tune(run)
         for size, pairs in run.sweep.items():
-            tuning = self.tune(run, size)
             best = tuning["algorithms"][0]["number"] if tuning else 0
             report, machine = self.perf(run, size, pairs, best, "--strategy", run.strategy)
             result = {
