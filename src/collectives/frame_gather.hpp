@@ -34,9 +34,9 @@ struct GatherCall {
 /// A staged call. Chunk after chunk, each rank with a part encodes its own elements once, and all
 /// get the static parts, which are padded to one size that all know; from their headers each learns
 /// everybody's dynamic bytes, and only where there are any they are moved too, padded to the
-/// largest; then each decodes the others' frames. Where the plan has two chunks in flight, the next
-/// one is encoded and on its way before this one is decoded, on all ranks in one order: static part
-/// k + 1, then dynamic part k.
+/// largest; then each decodes the others' frames. Where the plan has n chunks in flight, those
+/// up to k + n - 1 are encoded and on their way before chunk k is decoded, on all ranks in one
+/// order: static part k + n - 1, then dynamic part k.
 class FrameGather {
  public:
   /// `plan` and what `call` refers to must stay.

@@ -31,7 +31,7 @@ namespace zipccl::policy {
 /// Dynamic parts are expected to be empty, which the pool sees to. Of each chunk but the first, the
 /// transfer or the codec's work, whichever is shorter, is hidden behind the other of its neighbours
 /// as far as the profile says that the link works by itself; of a gather only where the plan has
-/// two chunks in flight.
+/// several chunks in flight.
 [[nodiscard]] double stagedUs(const CallFacts& call, const Profile& profile, const ChunkPlan& plan,
                               FrameLayout layout, const ClassStatistics& statistics) noexcept;
 

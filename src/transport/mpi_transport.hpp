@@ -48,13 +48,14 @@ struct MpiOptions {
 ///    the same time. abort() is free of this.
 ///  - allGather() of 1 MiB a rank and more is MPI_Allgather itself once every rank has come, so
 ///  that
-///    MPI's tuning holds; while it runs nothing can interrupt it. All else polls.
+///    MPI's tuning holds; while it runs nothing can interrupt it. All else polls. One that is
+///    started goes around a ring where it is large (decision 0013).
 ///  - A failure reaches the other ranks by a message, which they notice in their next call. A rank
 ///    whose transport was aborted by another thread sends it from its next call, from tellOthers(),
 ///    or when it is destroyed.
 ///  - Messages that do not fit are noticed by the receiver; a sender of a small message may have
 ///    returned, and gets the error in its next call. An all-gather or a broadcast with different
-///    sizes fails or not as MPI has it.
+///    sizes fails or not as MPI has it, or at the time limit.
 ///  - MPI cannot cancel what is under way: after a failure, MPI may touch the buffers of operations
 ///    in flight while the program goes on to call MPI. Where mayStillTouchBuffers() says so, end
 ///    the program or keep the buffers.

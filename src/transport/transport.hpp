@@ -171,8 +171,8 @@ class Transport {
 
   /// Every rank gives `bytesPerRank` bytes of `send`; `receive` gets rankCount() x bytesPerRank
   /// bytes in rank order. In place where send == receive + rank() x bytesPerRank; otherwise the
-  /// buffers must not overlap. This is the library's own all-gather (MPI_Allgather), not one made
-  /// of messages.
+  /// buffers must not overlap. A large one that blocks is the library's own (MPI_Allgather), not
+  /// one made of messages.
   void allGather(const void* send, void* receive, std::size_t bytesPerRank,
                  StreamHandle stream = {});
   [[nodiscard]] Request startAllGather(const void* send, void* receive, std::size_t bytesPerRank,
