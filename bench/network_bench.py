@@ -44,8 +44,8 @@ WIDENED = "file:data/fp32.safetensors:rs.1.step5"
 GAUSSIAN = "normal:0.02"
 
 # Bytes as `zipccl perf` counts them, all ranks' together for those that gather or scatter; timed pairs of each.
-SLOW_SWEEP = {4 * MIB: 9, 64 * MIB: 5, 256 * MIB: 5}
-FAST_SWEEP = {1 * MIB: 21, 16 * MIB: 11, 128 * MIB: 9}
+SLOW_SWEEP = {4 * MIB: 9, 64 * MIB: 5, 256 * MIB: 3}
+FAST_SWEEP = {1 * MIB: 21, 16 * MIB: 11, 128 * MIB: 7}
 SHORT_SWEEP = {1 * MIB: 3}
 # The size for which algorithms are tried, once after a round that warms up; the best one stands for all sizes.
 TUNING_BYTES = 16 * MIB
