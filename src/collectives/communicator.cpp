@@ -150,6 +150,7 @@ void Engine::decide(Plan& plan, CollectiveKind collective, Datatype datatype,
   plan.facts.compressionAgreed = compressionAgreed;
   plan.facts.isProfileGiven = isProfileGiven;
   plan.facts.linkIsMemory = transport.isMemory();
+  if (transport.usesCoreOfRank()) plan.facts.codecLeadNeeded = policy::kSharedCoreLead;
   plan.decide(collective, datatype, elementCount, profile, rank());
 }
 

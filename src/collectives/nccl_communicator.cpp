@@ -406,7 +406,7 @@ void NcclCommunicator::decide(Engine::Plan& plan, CollectiveKind collective, Dat
                               std::uint64_t elementCount) const {
   policy::CallFacts& facts = plan.facts;
   facts.rankCount = rankCount();
-  facts.linkSharesCodec = true;
+  facts.codecLeadNeeded = policy::kSharedGpuLead;
   facts.compressionAgreed = compressionAgreed;
   facts.isProfileGiven = isProfileGiven;
   facts.overlap = overlap;

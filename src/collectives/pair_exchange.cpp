@@ -231,7 +231,10 @@ void PairExchange::startSend(Pair& pair) {
   const std::uint64_t number = pair.startedCount;
   Item& item = beginItem(pair);
   const OutMessage& message = sends_[pair.messages[item.message]];
-  SendMessage part{.peer = pair.peer, .data = message.data, .bytes = bytesOf(message)};
+  SendMessage part{.peer = pair.peer,
+                   .data = message.data,
+                   .bytes = bytesOf(message),
+                   .isBesideWork = item.isStaged};
   if (item.isStaged) {
     const std::span<std::byte> slot = slotOf(pair, number);
     const auto* source = static_cast<const std::byte*>(message.data) +
@@ -254,7 +257,10 @@ void PairExchange::startReceive(Pair& pair) {
   const std::uint64_t number = pair.startedCount;
   const Item& item = beginItem(pair);
   const InMessage& message = receives_[pair.messages[item.message]];
-  ReceiveMessage part{.peer = pair.peer, .data = message.data, .bytes = bytesOf(message)};
+  ReceiveMessage part{.peer = pair.peer,
+                      .data = message.data,
+                      .bytes = bytesOf(message),
+                      .isBesideWork = item.isStaged};
   if (item.isStaged) {
     part.data = slotOf(pair, number).data();
     part.bytes = item.frame.staticBytes;
@@ -284,8 +290,8 @@ void PairExchange::startDynamicParts(Pair& pair) {
     item.isDynamicStarted = true;
     outcome_.hadDynamicPart = true;
     std::byte* const data = slotOf(pair, number).data() + item.frame.staticBytes;
-    const SendMessage send{pair.peer, data, item.report.dynamicBytes};
-    const ReceiveMessage receive{pair.peer, data, item.report.dynamicBytes};
+    const SendMessage send{pair.peer, data, item.report.dynamicBytes, true};
+    const ReceiveMessage receive{pair.peer, data, item.report.dynamicBytes, true};
     requests_[placeOf(pair, number, kDynamicPart)] =
         pair.isOut ? engine_.transport.startExchange({&send, 1}, {}, stream_)
                    : engine_.transport.startExchange({}, {&receive, 1}, stream_);

@@ -253,13 +253,14 @@ float measureOverlap(Session& session, std::span<std::byte> memory, const LinkOp
 
 /// Sends the first `bytes` to every other rank and receives as many from each behind them.
 transport::Request exchangeWithAll(transport::Transport& transport, std::span<std::byte> memory,
-                                   std::uint64_t bytes) {
+                                   std::uint64_t bytes, bool isBesideWork) {
   std::vector<transport::SendMessage> sends;
   std::vector<transport::ReceiveMessage> receives;
   for (int step = 1; step < transport.rankCount(); ++step) {
     const int peer = (transport.rank() + step) % transport.rankCount();
-    sends.push_back({peer, memory.data(), bytes});
-    receives.push_back({peer, memory.data() + static_cast<std::uint64_t>(step) * bytes, bytes});
+    sends.push_back({peer, memory.data(), bytes, isBesideWork});
+    receives.push_back(
+        {peer, memory.data() + static_cast<std::uint64_t>(step) * bytes, bytes, isBesideWork});
   }
   return transport.startExchange(sends, receives);
 }
@@ -295,10 +296,11 @@ policy::Profile measureProfile(transport::Transport& transport, FrameCodec& code
   const LinkOperation exchange = {
       .native =
           [&](std::uint64_t bytes) {
-            transport::Request request = exchangeWithAll(transport, memory, bytes);
+            transport::Request request = exchangeWithAll(transport, memory, bytes, false);
             transport.wait(request);
           },
-      .start = [&](std::uint64_t bytes) { return exchangeWithAll(transport, memory, bytes); }};
+      .start =
+          [&](std::uint64_t bytes) { return exchangeWithAll(transport, memory, bytes, true); }};
   // A third of what is left for each link, the rest for how they overlap.
   const double linkBudgetUs = std::max(session.leftUs() / 3.0, kLeastLinkBudgetUs);
   measureLink(session, memory, gather, linkBudgetUs, profile.allGather);

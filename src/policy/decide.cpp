@@ -43,8 +43,7 @@ Decision decideByCost(const CallFacts& call, const Profile& profile,
                       const ChunkPlan& plan) noexcept {
   if (call.linkIsMemory && !call.isProfileGiven) return native(Reason::kLinkIsMemory);
   if (!isUsable(profile)) return native(Reason::kNoProfile);
-  if (call.linkSharesCodec && !call.isProfileGiven &&
-      codecLead(profile, call.rankCount) < kSharedCodecLead) {
+  if (!call.isProfileGiven && codecLead(profile, call.rankCount) < call.codecLeadNeeded) {
     return native(Reason::kLinkIsFast);
   }
   const double plainUs = nativeUs(call, profile);

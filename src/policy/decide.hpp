@@ -45,8 +45,11 @@ inline constexpr std::uint64_t kMinChunkBytes = std::uint64_t{1} << 20;
 inline constexpr double kStagedGainNeeded = 0.95;
 
 /// Where links and codec share a processor, auto compresses only on links that are slower than the
-/// codec by this factor: NVLink, at a quarter of its speed, gains nothing that was predicted.
-inline constexpr double kSharedCodecLead = 6.0;
+/// codec by this factor. A GPU: NVLink, at a quarter of the codec's speed, gains nothing that was
+/// predicted. The core of a rank that moves its data itself: TCP at 10 Gbit/s, half as fast as the
+/// codec, takes longer for frames than for what they hold.
+inline constexpr double kSharedGpuLead = 6.0;
+inline constexpr double kSharedCoreLead = 4.0;
 
 /// A class that went native because its data did not compress is compressed again, once, after so
 /// many native calls.

@@ -161,7 +161,9 @@ struct CallFacts {
   bool keepsRounding = false;
   bool isProfileGiven = false;    ///< the profile comes from a table, not from a measurement
   bool linkIsMemory = false;      ///< ranks read each other's memory: a message costs a copy
-  bool linkSharesCodec = false;   ///< what moves data runs on the processor that compresses it
+  /// Where what moves data runs on the processor that compresses it: how many times as fast as the
+  /// link the codec must be. 0: it does not.
+  double codecLeadNeeded = 0.0;
   bool compressionAgreed = true;  ///< false: the handshake found settings that differ
   /// Reductions: native ones are the transport's own, which take the ways of its all-gather.
   bool transportReduces = false;

@@ -43,10 +43,12 @@ constexpr std::size_t kBlockingAllGatherBytes = std::size_t{1} << 20;
 /// start all transfers at once (OpenMPI's does), which meet at the ranks' links.
 constexpr std::size_t kRingBytes = std::size_t{1} << 16;
 
-/// The messages of a ring, and how many of them are on their way to a rank. MPIs send up to 64 KiB
-/// over a network at once, their own header counted, and ask the receiver before they send more:
-/// that takes two more times until the process is there to answer.
-constexpr std::uint64_t kRingPieceBytes = 60 * 1024;
+/// What moves while ranks work goes in pieces of this size. MPIs send up to 64 KiB over a network
+/// at once, their own header counted, and ask the receiver before they send more: that takes two
+/// more times until the process is there to answer.
+constexpr std::uint64_t kPieceBytes = 60 * 1024;
+
+/// How many pieces of a ring are on their way to a rank.
 constexpr std::uint64_t kRingPieces = 32;
 
 /// Tags of rings, which differ among those under way.
@@ -118,7 +120,9 @@ struct Part {
   PartKind kind = PartKind::kCollective;
   int peer = -1;
   std::uint64_t bytes = 0;
-  std::uint64_t sequence = 0;  ///< among the messages of its pair and direction
+  std::uint64_t sequence = 0;   ///< among the messages of its pair and direction
+  std::uint64_t at = 0;         ///< where a piece of a message begins in it
+  std::uint64_t restBytes = 0;  ///< of that message, behind it
   ZipcclMpiHandle request = {};
   bool isDone = false;
 };
@@ -236,6 +240,7 @@ class MpiTransport final : public Transport {
 
   [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
   [[nodiscard]] bool allowsConcurrency() const noexcept override { return false; }
+  [[nodiscard]] bool usesCoreOfRank() const noexcept override { return true; }
 
   [[nodiscard]] bool hasFailed() const noexcept override {
     return hasFailed_.load(std::memory_order_acquire);
@@ -431,8 +436,11 @@ void MpiOperation::failOnMpi(int error) {
 void MpiOperation::failOnWrongSize(const Part& part, std::uint64_t gotBytes) {
   transport_.failEverywhere(
       ErrorCode::kInvalidUsage,
-      concat(kindName(kind_), ": rank ", part.peer, " sends ", describeBytes(gotBytes), " to rank ",
-             transport_.rank(), ", which expects ", describeBytes(part.bytes)),
+      // Behind a whole piece more may follow.
+      concat(kindName(kind_), ": rank ", part.peer, " sends ",
+             gotBytes == kPieceBytes ? "at least " : "", describeBytes(part.at + gotBytes),
+             " to rank ", transport_.rank(), ", which expects ",
+             describeBytes(part.at + part.bytes + part.restBytes)),
       {transport_.rank(), part.peer});
 }
 
@@ -461,9 +469,13 @@ bool MpiOperation::testParts() {
   // The transport has looked at rings already.
   if (ring_) return false;
   bool hasEnded = false;
+  bool isHeldUp = false;
   for (Part& part : parts_) {
-    if (part.isDone || !testPart(part)) continue;
-    hasEnded = true;
+    // Pieces of a message end in their order, or nearly so.
+    if (part.at == 0) isHeldUp = false;
+    if (part.isDone || isHeldUp) continue;
+    isHeldUp = !testPart(part);
+    hasEnded = hasEnded || !isHeldUp;
     if (transport_.hasFailed()) break;
   }
   return hasEnded;
@@ -885,7 +897,7 @@ Request MpiTransport::doStartAllGather(const void* send, void* receive, std::siz
   putInPlace(send, receive, bytesPerRank);
   if (rankCount() > 2 && bytesPerRank >= kRingBytes) {
     const Ring ring{
-        .schedule = RingSchedule(rank(), rankCount(), bytesPerRank, kRingPieceBytes),
+        .schedule = RingSchedule(rank(), rankCount(), bytesPerRank, kPieceBytes),
         .blocks = static_cast<std::byte*>(receive),
         .tag = kFirstRingTag + static_cast<int>(operation->collectiveIndex % kRingTags)};
     checkStart(operation->startRing(ring), "an all-gather's MPI_Irecv or MPI_Isend");
@@ -923,10 +935,40 @@ Request MpiTransport::doStartBroadcast(void* buffer, std::size_t bytes, int root
   return Request(std::move(operation));
 }
 
+/// How many pieces a message makes. The last one is shorter than the others, if need be empty: so a
+/// receiver that expects another size finds a piece of a size that it does not expect.
+template <class Message>
+std::uint64_t pieceCount(const Message& message) {
+  return message.isBesideWork ? message.bytes / kPieceBytes + 1 : 1;
+}
+
+template <class Message>
+std::size_t pieceCount(std::span<const Message> messages) {
+  std::size_t count = 0;
+  for (const Message& message : messages) count += pieceCount(message);
+  return count;
+}
+
+/// Calls `start` with a part for each piece.
+template <class Message, class Start>
+void forEachPiece(const Message& message, PartKind kind, std::uint64_t sequence, Start start) {
+  const std::uint64_t count = pieceCount(message);
+  for (std::uint64_t piece = 0; piece < count; ++piece) {
+    const std::uint64_t at = piece * kPieceBytes;
+    const std::uint64_t bytes = piece + 1 == count ? message.bytes - at : kPieceBytes;
+    start(Part{.kind = kind,
+               .peer = message.peer,
+               .bytes = bytes,
+               .sequence = sequence,
+               .at = at,
+               .restBytes = message.bytes - at - bytes});
+  }
+}
+
 Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
                                       std::span<const ReceiveMessage> receives, StreamHandle) {
   auto operation = std::make_unique<MpiOperation>(*this, CallKind::kExchange, timeout());
-  operation->reserve(sends.size() + receives.size());
+  operation->reserve(pieceCount(sends) + pieceCount(receives));
   try {
     for (const ReceiveMessage& message : receives) {
       if (message.peer == rank()) {
@@ -935,13 +977,14 @@ Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
         ++operation->openSelfCount;
         continue;
       }
-      Part& part = operation->addPart({.kind = PartKind::kReceive,
-                                       .peer = message.peer,
-                                       .bytes = message.bytes,
-                                       .sequence = peer(message.peer).receivedCount++});
-      checkStart(mpi().startReceive(&communicators_->data, message.data, message.bytes,
-                                    message.peer, kMpiDataTag, &part.request),
-                 "MPI_Irecv");
+      const std::uint64_t sequence = peer(message.peer).receivedCount++;
+      forEachPiece(message, PartKind::kReceive, sequence, [&](const Part& piece) {
+        Part& part = operation->addPart(piece);
+        checkStart(mpi().startReceive(&communicators_->data,
+                                      static_cast<std::byte*>(message.data) + piece.at, piece.bytes,
+                                      message.peer, kMpiDataTag, &part.request),
+                   "MPI_Irecv");
+      });
     }
     for (const SendMessage& message : sends) {
       if (message.peer == rank()) {
@@ -950,13 +993,14 @@ Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
         ++operation->openSelfCount;
         continue;
       }
-      Part& part = operation->addPart({.kind = PartKind::kSend,
-                                       .peer = message.peer,
-                                       .bytes = message.bytes,
-                                       .sequence = peer(message.peer).sentCount++});
-      checkStart(mpi().startSend(&communicators_->data, message.data, message.bytes, message.peer,
-                                 kMpiDataTag, &part.request),
-                 "MPI_Isend");
+      const std::uint64_t sequence = peer(message.peer).sentCount++;
+      forEachPiece(message, PartKind::kSend, sequence, [&](const Part& piece) {
+        Part& part = operation->addPart(piece);
+        checkStart(mpi().startSend(&communicators_->data,
+                                   static_cast<const std::byte*>(message.data) + piece.at,
+                                   piece.bytes, message.peer, kMpiDataTag, &part.request),
+                   "MPI_Isend");
+      });
     }
     matchSelfMessages();
   } catch (...) {

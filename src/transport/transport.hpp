@@ -50,6 +50,9 @@ struct SendMessage {
   int peer = 0;
   const void* data = nullptr;
   std::size_t bytes = 0;
+  /// The ranks work while it is on its way, and want it to move all the same: a transport may send
+  /// it in pieces. Said alike at both ends.
+  bool isBesideWork = false;
 };
 
 /// Bytes to be received from `peer`, exactly as many as it sends. `data` may be null where `bytes`
@@ -58,6 +61,7 @@ struct ReceiveMessage {
   int peer = 0;
   void* data = nullptr;
   std::size_t bytes = 0;
+  bool isBesideWork = false;  ///< as its sender says
 };
 
 /// What one rank moved so far. Messages to oneself are copies and count nowhere.
@@ -160,6 +164,9 @@ class Transport {
 
   /// Whether ranks copy from each other's memory: no link, and nothing that could be faster.
   [[nodiscard]] virtual bool isMemory() const noexcept { return false; }
+
+  /// Whether it is the rank itself that moves data, on its core and only while it waits for some.
+  [[nodiscard]] virtual bool usesCoreOfRank() const noexcept { return false; }
 
   /// Whether transports of this kind may be used by several threads at once, each its own.
   [[nodiscard]] virtual bool allowsConcurrency() const noexcept { return true; }

@@ -90,7 +90,7 @@ TEST(Decide, LeavesLinksAloneThatAreNearlyAsFastAsACodecBesideThem) {
   EXPECT_LT(codecLead(hostMemory, 8), codecLead(hostMemory, 2));
 
   CallFacts call = bfloat16Call(std::uint64_t{64} << 20, 2);
-  call.linkSharesCodec = true;
+  call.codecLeadNeeded = kSharedGpuLead;
   expectNative(decide(call, nvlink), Reason::kLinkIsFast);
   EXPECT_EQ(decide(call, hostMemory).reason, Reason::kStagedIsFaster);
   call.isProfileGiven = true;
@@ -98,6 +98,29 @@ TEST(Decide, LeavesLinksAloneThatAreNearlyAsFastAsACodecBesideThem) {
   call.isProfileGiven = false;
   call.settings.strategy = StrategyChoice::kStaged;
   EXPECT_EQ(decide(call, nvlink).reason, Reason::kStagedForced);
+}
+
+// As measured over TCP between two hosts, a rank's core moving what it compresses: at 1 Gbit/s and
+// at 10, which the handshake may see as half as fast while TCP starts.
+TEST(Decide, LeavesLinksAloneThatTakeTheCoreOfTheCodec) {
+  const auto profileOf = [](double gbps) {
+    Profile profile{.encodeGBps = 2.3, .decodeGBps = 2.6, .frameUs = 10.0};
+    const auto usOf = [&](double mebibytes) { return mebibytes * 1048.576 / gbps; };
+    profile.exchange.points = {
+        {{4096, 50.0}, {std::uint64_t{2} << 20, usOf(2)}, {std::uint64_t{8} << 20, usOf(8)}}};
+    profile.exchange.pointCount = 3;
+    profile.exchange.overlap = 1.0F;
+    profile.allGather = profile.exchange;
+    return profile;
+  };
+  CallFacts call = bfloat16Call(std::uint64_t{64} << 20, 2);
+  call.collective = CollectiveKind::kAlltoAll;
+  call.codecLeadNeeded = kSharedCoreLead;
+  expectNative(decide(call, profileOf(0.75)), Reason::kLinkIsFast);
+  expectNative(decide(call, profileOf(0.375)), Reason::kLinkIsFast);
+  EXPECT_EQ(decide(call, profileOf(0.119)).reason, Reason::kStagedIsFaster);
+  call.codecLeadNeeded = 0.0;
+  EXPECT_EQ(decide(call, profileOf(0.75)).reason, Reason::kStagedIsFaster);
 }
 
 TEST(Decide, FollowsAForcedStrategy) {

@@ -23,8 +23,8 @@ constexpr std::byte kGuard{0x5C};
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-constexpr std::array<std::size_t, 9> kSizes = {
-    0, 1, 2, 127, 4096, 4099, (1u << 16) + 1, 700'001, 10'000'000};
+constexpr std::array<std::size_t, 11> kSizes = {
+    0, 1, 2, 127, 4096, 4099, 60 * 1024, (1u << 16) + 1, 120 * 1024, 700'001, 10'000'000};
 
 /// The largest size is for few ranks only: what it can show does not depend on their number.
 bool isForFewRanks(std::size_t bytes) { return bytes > 2'000'000; }
@@ -121,9 +121,15 @@ class SplitBuffers {
       received_.emplace_back(split.bytes(r, rank_), index(r) % 4);
     }
     for (int r = 0; r < transport.rankCount(); ++r) {
-      sends.push_back({.peer = r, .data = sent_[index(r)].data(), .bytes = sent_[index(r)].size()});
-      receives.push_back(
-          {.peer = r, .data = received_[index(r)].data(), .bytes = received_[index(r)].bytes()});
+      const bool isBesideWork = (key + index(rank_) + index(r)) % 2 == 0;
+      sends.push_back({.peer = r,
+                       .data = sent_[index(r)].data(),
+                       .bytes = sent_[index(r)].size(),
+                       .isBesideWork = isBesideWork});
+      receives.push_back({.peer = r,
+                          .data = received_[index(r)].data(),
+                          .bytes = received_[index(r)].bytes(),
+                          .isBesideWork = isBesideWork});
     }
   }
 
@@ -171,16 +177,18 @@ void checkRing(Transport& transport, std::uint64_t seed) {
   const int left = (rank + rankCount - 1) % rankCount;
   std::uint64_t key = 3000;
   for (const std::size_t bytes : kSizes) {
-    ++key;
-    const std::vector<std::byte> mine = patternOf(seed, rank, key, bytes);
-    Guarded received(bytes);
-    const SendMessage send{.peer = right, .data = mine.data(), .bytes = bytes};
-    const ReceiveMessage receive{.peer = left, .data = received.data(), .bytes = bytes};
-    Request sending = transport.startExchange({&send, 1}, {});
-    transport.exchange({}, {&receive, 1});
-    transport.wait(sending);
-    EXPECT_TRUE(sameBytes(received.span(), patternOf(seed, left, key, bytes)));
-    EXPECT_TRUE(received.isGuardIntact());
+    for (const bool isBesideWork : {false, true}) {
+      ++key;
+      const std::vector<std::byte> mine = patternOf(seed, rank, key, bytes);
+      Guarded received(bytes);
+      const SendMessage send{right, mine.data(), bytes, isBesideWork};
+      const ReceiveMessage receive{left, received.data(), bytes, isBesideWork};
+      Request sending = transport.startExchange({&send, 1}, {});
+      transport.exchange({}, {&receive, 1});
+      transport.wait(sending);
+      EXPECT_TRUE(sameBytes(received.span(), patternOf(seed, left, key, bytes)));
+      EXPECT_TRUE(received.isGuardIntact());
+    }
   }
 }
 
@@ -206,9 +214,9 @@ void checkMessageOrder(Transport& transport, std::uint64_t seed) {
     std::vector<ReceiveMessage> receives;
     for (std::size_t i = first; i < std::min(first + step, kMessageCount); ++i) {
       for (int peer = 0; peer < transport.rankCount(); ++peer) {
-        sends.push_back({.peer = peer, .data = sent[i].data(), .bytes = sizes[i]});
-        receives.push_back(
-            {.peer = peer, .data = received[index(peer)][i].data(), .bytes = sizes[i]});
+        const bool isBesideWork = i % 3 == 0;
+        sends.push_back({peer, sent[i].data(), sizes[i], isBesideWork});
+        receives.push_back({peer, received[index(peer)][i].data(), sizes[i], isBesideWork});
       }
     }
     requests.push_back(transport.startExchange(sends, receives));

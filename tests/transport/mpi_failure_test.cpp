@@ -151,6 +151,12 @@ TEST_F(MpiFailure, SizesThatDifferAreNamedOnBothRanks) {
       {"mismatch-long", {"rank 0 sends 4194304 bytes", "to rank 1, which expects 4194208 bytes"}},
       {"mismatch-small", {"rank 0 sends 100 bytes to rank 1, which expects 96 bytes"}},
       {"mismatch-zero", {"rank 0 sends 0 bytes to rank 1, which expects 7 bytes"}},
+      {"mismatch-in-pieces-short",
+       {"rank 0 sends 61440 bytes", "to rank 1, which expects 100000 bytes"}},
+      {"mismatch-in-pieces-long",
+       {"rank 0 sends 100000 bytes to rank 1, which expects 61440 bytes"}},
+      {"mismatch-in-pieces-many",
+       {"rank 0 sends at least 122880 bytes", "to rank 1, which expects 70000 bytes"}},
   };
   for (const auto& [scenario, words] : cases) {
     SCOPED_TRACE(scenario);

@@ -155,16 +155,16 @@ void thrown() {
   reportErrorOf([&] { gatherSmall(*transport); });
 }
 
-void mismatch(std::size_t sentBytes, std::size_t expectedBytes) {
+void mismatch(std::size_t sentBytes, std::size_t expectedBytes, bool isBesideWork = false) {
   const std::unique_ptr<Transport> transport = load(60s);
   transport->barrier();
   std::vector<std::byte> buffer(kLargeBytes);
   reportErrorOf([&] {
     if (transport->rank() == 0) {
-      const SendMessage send{.peer = 1, .data = buffer.data(), .bytes = sentBytes};
+      const SendMessage send{1, buffer.data(), sentBytes, isBesideWork};
       transport->exchange({&send, 1}, {});
     } else if (transport->rank() == 1) {
-      const ReceiveMessage receive{.peer = 0, .data = buffer.data(), .bytes = expectedBytes};
+      const ReceiveMessage receive{0, buffer.data(), expectedBytes, isBesideWork};
       transport->exchange({}, {&receive, 1});
     }
     transport->barrier();
@@ -259,6 +259,9 @@ int play(const std::string& name) {
       {"mismatch-long", [] { mismatch(kLargeBytes, kLargeBytes - 96); }},
       {"mismatch-small", [] { mismatch(100, 96); }},
       {"mismatch-zero", [] { mismatch(0, 7); }},
+      {"mismatch-in-pieces-short", [] { mismatch(60 * 1024, 100'000, true); }},
+      {"mismatch-in-pieces-long", [] { mismatch(100'000, 60 * 1024, true); }},
+      {"mismatch-in-pieces-many", [] { mismatch(300'000, 70'000, true); }},
       {"control-mismatch", controlMismatch},
       {"dropped-request", droppedRequest},
       {"initialised-by-program", initialisedByTheProgram},
