@@ -13,6 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/random.hpp"
+#include "base/settings.hpp"
 #include "base/text.hpp"
 #include "codec/layout.hpp"
 #include "transport/rank_list.hpp"
@@ -104,6 +106,15 @@ std::string describeFields(std::span<const Field> fields,
   return text;
 }
 
+std::uint32_t hashOf(std::string_view text) {
+  std::uint64_t hash = 0;
+  for (const char character : text) {
+    std::uint64_t state = hash ^ static_cast<unsigned char>(character);
+    hash = splitMix64(state);
+  }
+  return static_cast<std::uint32_t>(hash);
+}
+
 }  // namespace
 
 HandshakeRecord makeRecord(const policy::AgreedSettings& settings,
@@ -120,6 +131,7 @@ HandshakeRecord makeRecord(const policy::AgreedSettings& settings,
   }
   record.minBytes = settings.minBytes;
   record.maxScratchBytes = settings.maxScratchBytes;
+  record.host = hashOf(shortHostName());
   if (profile) {
     record.hasProfile = 1;
     record.profile = *profile;
@@ -160,6 +172,11 @@ Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& min
   std::vector<HandshakeRecord> records(static_cast<std::size_t>(transport.rankCount()));
   transport.allGatherControl(std::as_bytes(std::span(&mine, 1)),
                              std::as_writable_bytes(std::span(records)));
+  if (describeFields(kProtocolFields, records).empty()) {
+    std::vector<std::uint32_t> hosts;
+    for (const HandshakeRecord& record : records) hosts.push_back(record.host);
+    transport.learnHosts(hosts);
+  }
   return agreeOn(records, transport.rank());
 }
 

@@ -65,7 +65,8 @@ struct Agreement {
 /// `rank`, writes one warning to the log.
 [[nodiscard]] Agreement agreeOn(std::span<const HandshakeRecord> records, int rank);
 
-/// Exchanges `mine` with all ranks; all of them get the same Agreement. Where they differ, rank 0
+/// Exchanges `mine` with all ranks, and tells the transport which ranks share a host; all of them
+/// get the same Agreement. Where they differ, rank 0
 /// writes one warning to the log. Throws Error(kRemoteError) when a rank does not come within the
 /// transport's timeout, and names it.
 [[nodiscard]] Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& mine);

@@ -367,15 +367,6 @@ class MeasuredShapes {
   std::map<Shape, Measured> known_;
 };
 
-std::uint32_t hashOf(std::string_view text) {
-  std::uint64_t hash = 0;
-  for (const char character : text) {
-    std::uint64_t state = hash ^ static_cast<unsigned char>(character);
-    hash = splitMix64(state);
-  }
-  return static_cast<std::uint32_t>(hash);
-}
-
 void awaitReady(NcclCommunicator& communicator, std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   int state = communicator.link.asyncError();
@@ -469,8 +460,7 @@ void keepTuned(const std::string& path, const Shape& shape, const policy::Profil
 
 void shakeHands(NcclCommunicator& communicator, Control& control,
                 const CommunicatorSettings& wanted) {
-  HandshakeRecord record = makeRecord(wanted.agreed, wanted.profile);
-  record.host = hashOf(shortHostName());
+  const HandshakeRecord record = makeRecord(wanted.agreed, wanted.profile);
   const std::vector<HandshakeRecord> records = control.gather(record);
   const Agreement agreement = agreeOn(records, communicator.rank());
   communicator.isProfileGiven = agreement.profile.has_value();

@@ -149,9 +149,11 @@ class NativeReduce {
       const std::uint64_t elements = chunkCount(peer, chunk);
       if (elements != 0) {
         sends.push_back({peer, partAt(parts_, peer) + chunk * chunkElements_ * bytesEach_,
-                         elements * bytesEach_});
+                         elements * bytesEach_, true});
       }
-      if (ownElements != 0) receives.push_back({peer, slot(peer, chunk), ownElements * bytesEach_});
+      if (ownElements != 0) {
+        receives.push_back({peer, slot(peer, chunk), ownElements * bytesEach_, true});
+      }
     }
     engine_.requests[chunk % kInFlight] =
         engine_.transport.startExchange(sends, receives, parts_.stream);

@@ -144,6 +144,7 @@ struct Ring {
 
 /// What is known of another rank.
 struct Peer {
+  bool isOnThisHost = false;
   std::uint64_t sentCount = 0;      ///< messages started to it
   std::uint64_t receivedCount = 0;  ///< messages expected from it
   bool hasLeft = false;
@@ -358,6 +359,16 @@ class MpiTransport final : public Transport {
                           Milliseconds timeout) override;
   void doAbort(std::string_view reason) noexcept override;
   void doSpreadFailure() noexcept override { spreadFailure(); }
+  void doLearnHosts(std::span<const std::uint32_t> hostOfRank) override {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      peers_[r].isOnThisHost = hostOfRank[r] == hostOfRank[static_cast<std::size_t>(rank())];
+    }
+  }
+  /// Whether a message goes in pieces, which in the memory of a host only costs.
+  template <class Message>
+  [[nodiscard]] bool goesInPieces(const Message& message) {
+    return message.isBesideWork && !peer(message.peer).isOnThisHost;
+  }
 
   std::shared_ptr<MpiLibrary> library_;
   std::unique_ptr<MpiCommunicators> communicators_;
@@ -937,22 +948,14 @@ Request MpiTransport::doStartBroadcast(void* buffer, std::size_t bytes, int root
 
 /// How many pieces a message makes. The last one is shorter than the others, if need be empty: so a
 /// receiver that expects another size finds a piece of a size that it does not expect.
-template <class Message>
-std::uint64_t pieceCount(const Message& message) {
-  return message.isBesideWork ? message.bytes / kPieceBytes + 1 : 1;
-}
-
-template <class Message>
-std::size_t pieceCount(std::span<const Message> messages) {
-  std::size_t count = 0;
-  for (const Message& message : messages) count += pieceCount(message);
-  return count;
+std::uint64_t pieceCount(std::uint64_t messageBytes, bool isInPieces) {
+  return isInPieces ? messageBytes / kPieceBytes + 1 : 1;
 }
 
 /// Calls `start` with a part for each piece.
 template <class Message, class Start>
-void forEachPiece(const Message& message, PartKind kind, std::uint64_t sequence, Start start) {
-  const std::uint64_t count = pieceCount(message);
+void forEachPiece(const Message& message, std::uint64_t count, PartKind kind,
+                  std::uint64_t sequence, Start start) {
   for (std::uint64_t piece = 0; piece < count; ++piece) {
     const std::uint64_t at = piece * kPieceBytes;
     const std::uint64_t bytes = piece + 1 == count ? message.bytes - at : kPieceBytes;
@@ -968,7 +971,13 @@ void forEachPiece(const Message& message, PartKind kind, std::uint64_t sequence,
 Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
                                       std::span<const ReceiveMessage> receives, StreamHandle) {
   auto operation = std::make_unique<MpiOperation>(*this, CallKind::kExchange, timeout());
-  operation->reserve(pieceCount(sends) + pieceCount(receives));
+  const auto piecesOf = [this](const auto& message) {
+    return pieceCount(message.bytes, goesInPieces(message));
+  };
+  std::uint64_t pieces = 0;
+  for (const SendMessage& message : sends) pieces += piecesOf(message);
+  for (const ReceiveMessage& message : receives) pieces += piecesOf(message);
+  operation->reserve(pieces);
   try {
     for (const ReceiveMessage& message : receives) {
       if (message.peer == rank()) {
@@ -978,13 +987,14 @@ Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
         continue;
       }
       const std::uint64_t sequence = peer(message.peer).receivedCount++;
-      forEachPiece(message, PartKind::kReceive, sequence, [&](const Part& piece) {
-        Part& part = operation->addPart(piece);
-        checkStart(mpi().startReceive(&communicators_->data,
-                                      static_cast<std::byte*>(message.data) + piece.at, piece.bytes,
-                                      message.peer, kMpiDataTag, &part.request),
-                   "MPI_Irecv");
-      });
+      forEachPiece(
+          message, piecesOf(message), PartKind::kReceive, sequence, [&](const Part& piece) {
+            Part& part = operation->addPart(piece);
+            checkStart(mpi().startReceive(&communicators_->data,
+                                          static_cast<std::byte*>(message.data) + piece.at,
+                                          piece.bytes, message.peer, kMpiDataTag, &part.request),
+                       "MPI_Irecv");
+          });
     }
     for (const SendMessage& message : sends) {
       if (message.peer == rank()) {
@@ -994,7 +1004,7 @@ Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
         continue;
       }
       const std::uint64_t sequence = peer(message.peer).sentCount++;
-      forEachPiece(message, PartKind::kSend, sequence, [&](const Part& piece) {
+      forEachPiece(message, piecesOf(message), PartKind::kSend, sequence, [&](const Part& piece) {
         Part& part = operation->addPart(piece);
         checkStart(mpi().startSend(&communicators_->data,
                                    static_cast<const std::byte*>(message.data) + piece.at,

@@ -143,6 +143,14 @@ Request Transport::startExchange(std::span<const SendMessage> sends,
   return request;
 }
 
+void Transport::learnHosts(std::span<const std::uint32_t> hostOfRank) {
+  expects(hostOfRank.size() == static_cast<std::size_t>(rankCount_), "hosts of ", hostOfRank.size(),
+          " ranks, where there are ", rankCount_);
+  doLearnHosts(hostOfRank);
+}
+
+void Transport::doLearnHosts(std::span<const std::uint32_t>) {}
+
 void Transport::exchange(std::span<const SendMessage> sends,
                          std::span<const ReceiveMessage> receives, StreamHandle stream) {
   Request request = startExchange(sends, receives, stream);

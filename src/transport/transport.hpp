@@ -245,6 +245,11 @@ class Transport {
   /// The sticky error, if the transport has failed.
   [[nodiscard]] virtual std::optional<Error> failure() const = 0;
 
+  /// Tells which ranks are on one host: those that have the same of these numbers, one a rank and
+  /// the same on all ranks, between two operations. Until then each is on a host of its own. A
+  /// transport may choose by it how messages move, and nothing else.
+  void learnHosts(std::span<const std::uint32_t> hostOfRank);
+
   [[nodiscard]] const TransportStatistics& statistics() const noexcept { return statistics_; }
 
  protected:
@@ -268,6 +273,7 @@ class Transport {
   virtual void doAbort(std::string_view reason) noexcept = 0;
   // Called on the thread that uses the transport, which has failed.
   virtual void doSpreadFailure() noexcept {}
+  virtual void doLearnHosts(std::span<const std::uint32_t> hostOfRank);
   void throwIfFailed();
   void checkAllGather(const void* send, const void* receive, std::size_t bytesPerRank);
   void countAllGather(std::size_t bytesPerRank) noexcept;

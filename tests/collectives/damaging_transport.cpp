@@ -78,6 +78,9 @@ class DamagingTransport final : public Transport {
 
   void doAbort(std::string_view reason) noexcept override { inner_->abort(reason); }
   void doSpreadFailure() noexcept override { inner_->tellOthers(); }
+  void doLearnHosts(std::span<const std::uint32_t> hostOfRank) override {
+    inner_->learnHosts(hostOfRank);
+  }
 
   Transport& withTimeout() {
     inner_->setTimeout(timeout());
