@@ -35,6 +35,8 @@ for program in tests/gpu/gpu_codec_test bench/gpu_codec_bench bench/gpu_frames_b
   tests/tools/zipccl_faulty_codec bench/nccl_collectives_bench; do
   strip -o "$folder/bin/$(basename "$program")" "$buildFolder/$program"
 done
+mkdir "$folder/lib/zipccl"
+strip -o "$folder/lib/zipccl/zipccl" "$buildFolder/lib/zipccl/zipccl"
 # Programs find it in lib/ beside bin/, by the name that they were linked with.
 library=$(find "$buildFolder/lib" -name 'libzipccl.so.?' | head -n 1)
 strip -o "$folder/lib/$(basename "$library")" "$(readlink -f "$library")"

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "run/engine.hpp"
 #include "support/text.hpp"
 
 namespace zipccl::tools::doctor {
@@ -41,9 +42,10 @@ std::string versionText(int code) {
          std::to_string(code % 100);
 }
 
-void printFiles(const launch::Files& files, std::ostream& out) {
+void printFiles(const std::filesystem::path& engine, const launch::Files& files,
+                std::ostream& out) {
   out << "ZipCCL " ZIPCCL_VERSION_STRING "\n"
-      << "  engine       " << files.engine << "\n"
+      << "  engine       " << engine.string() << "\n"
       << "  interposer   " << files.interposer << "\n"
       << "  replacement  " << files.replacement << "  (--replace-nccl)\n";
 }
@@ -155,8 +157,9 @@ std::string verdict(const Process& process) {
 }
 
 ExitStatus run(const launch::Options& options, std::ostream& out) {
-  const launch::Files files = launch::findFiles();
-  printFiles(files, out);
+  const std::filesystem::path engine = launch::enginePath();
+  const launch::Files files = launch::findFiles(engine.parent_path());
+  printFiles(engine, files, out);
   printSettings(out);
   printSymbols(out);
   if (options.command.empty()) return ExitStatus::kSuccess;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "doctor/doctor.hpp"
+#include "run/engine.hpp"
 
 namespace zipccl::tools::launch {
 namespace {
@@ -66,7 +67,7 @@ void Commands::takeCommand(std::vector<std::string>& arguments) {
 ExitStatus Commands::run(const perf::Streams& streams) {
   if (doctor_->parsed()) return doctor::run(options_, streams.out);
   if (options_.command.empty()) throw UsageError("no program to run: it stands after --");
-  replaceProcess(options_.command, variables(options_, findFiles()));
+  replaceProcess(options_.command, variables(options_, findFiles(enginePath().parent_path())));
   return ExitStatus::kFailure;
 }
 

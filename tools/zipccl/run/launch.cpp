@@ -4,14 +4,11 @@
 
 #include "run/launch.hpp"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zipccl/zipccl.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <system_error>
 
 #include "support/failure.hpp"
@@ -28,17 +25,10 @@ void setVariables(const std::map<std::string, std::string>& variables) {
 
 }  // namespace
 
-Files findFiles() {
-  Dl_info info = {};
-  if (::dladdr(reinterpret_cast<void*>(&zipcclGetVersion), &info) == 0) {
-    throw Failure("the folder of libzipccl.so cannot be told");
-  }
+Files findFiles(const std::filesystem::path& libraryFolder) {
+  Files files = {(libraryFolder / "libzipccl_preload.so").string(),
+                 (libraryFolder / "zipccl" / "libnccl.so.2").string()};
   std::error_code error;
-  const std::filesystem::path engine = std::filesystem::canonical(info.dli_fname, error);
-  if (error) throw Failure(std::string(info.dli_fname) + ": " + error.message());
-  const std::filesystem::path folder = engine.parent_path();
-  Files files = {engine.string(), (folder / "libzipccl_preload.so").string(),
-                 (folder / "zipccl" / "libnccl.so.2").string()};
   for (const std::string& file : {files.interposer, files.replacement}) {
     if (!std::filesystem::exists(file, error)) throw Failure(file + ": there is no such file");
   }

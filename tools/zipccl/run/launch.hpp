@@ -4,21 +4,21 @@
 
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace zipccl::tools::launch {
 
-/// The files of this installation.
+/// What an installation has to stand in front of NCCL.
 struct Files {
-  std::string engine;       ///< libzipccl.so, as this process loaded it
   std::string interposer;   ///< libzipccl_preload.so
   std::string replacement;  ///< the libnccl.so.2 that takes NCCL's place
 };
 
-/// Throws Failure where one is missing.
-[[nodiscard]] Files findFiles();
+/// Those beside the engine in `libraryFolder`. Throws Failure where one is missing.
+[[nodiscard]] Files findFiles(const std::filesystem::path& libraryFolder);
 
 struct Options {
   std::vector<std::string> command;  ///< program and arguments
