@@ -49,6 +49,7 @@ TABLES = {
     "host_codec_xeon.json": perf_rows,
     "host_bench_xeon.json": bench_rows,
     "host_bench_epyc.json": bench_rows,
+    "host_bench_peers_xeon.json": bench_rows,
 }
 
 
