@@ -159,8 +159,8 @@ struct CallFacts {
   bool isScaledSum = false;  ///< reductions: whether frames can be reduced by this operation
   /// Reductions: whether native and compressed calls round alike on every transport.
   bool keepsRounding = false;
-  bool isProfileGiven = false;    ///< the profile comes from a table, not from a measurement
-  bool linkIsMemory = false;      ///< ranks read each other's memory: a message costs a copy
+  bool isProfileGiven = false;  ///< the profile comes from a table, not from a measurement
+  bool linkIsMemory = false;    ///< ranks read each other's memory: a message costs a copy
   /// Where what moves data runs on the processor that compresses it: how many times as fast as the
   /// link the codec must be. 0: it does not.
   double codecLeadNeeded = 0.0;
