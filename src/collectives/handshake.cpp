@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -106,6 +108,14 @@ std::string describeFields(std::span<const Field> fields,
   return text;
 }
 
+/// Another after each start of a machine; empty where it cannot be told.
+std::string bootId() {
+  std::string id;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, id);
+  return id;
+}
+
 std::uint32_t hashOf(std::string_view text) {
   std::uint64_t hash = 0;
   for (const char character : text) {
@@ -131,7 +141,8 @@ HandshakeRecord makeRecord(const policy::AgreedSettings& settings,
   }
   record.minBytes = settings.minBytes;
   record.maxScratchBytes = settings.maxScratchBytes;
-  record.host = hashOf(shortHostName());
+  // Machines may all be called localhost.
+  record.host = hashOf(concat(shortHostName(), ' ', bootId()));
   if (profile) {
     record.hasProfile = 1;
     record.profile = *profile;

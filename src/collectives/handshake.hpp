@@ -18,11 +18,13 @@
 
 namespace zipccl::collectives {
 
-/// What one rank says. The size, and the place of magic and protocol version, never change, so that
-/// versions that do not know each other can at least say so.
+/// What one rank says. The protocol is what the record holds, and how transports cut up what calls
+/// move, native ones too: that must be alike even where compression is off. The size, and the place
+/// of magic and protocol version, never change, so that versions that do not know each other can at
+/// least say so.
 struct HandshakeRecord {
   static constexpr std::uint32_t kMagic = 0x4853435AU;  ///< the bytes "ZCSH", read little-endian
-  static constexpr std::uint32_t kProtocolVersion = 1;
+  static constexpr std::uint32_t kProtocolVersion = 2;
 
   std::uint32_t magic = kMagic;
   std::uint32_t protocolVersion = kProtocolVersion;
@@ -37,7 +39,7 @@ struct HandshakeRecord {
   std::uint64_t maxScratchBytes = 0;
   policy::Profile profile{};
   std::uint32_t reduce = 0;  ///< a ReduceMode
-  std::uint32_t host = 0;    ///< a hash of the host's name; not compared
+  std::uint32_t host = 0;    ///< a hash that ranks of one host share; not compared
 };
 static_assert(sizeof(HandshakeRecord) == 256 && std::is_trivially_copyable_v<HandshakeRecord>);
 static_assert(offsetof(HandshakeRecord, magic) == 0 &&

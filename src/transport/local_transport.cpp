@@ -141,6 +141,7 @@ struct Post {
   int receiver = 0;
   const void* data = nullptr;
   std::size_t bytes = 0;
+  bool isBesideWork = false;
   OperationKind kind = OperationKind::kExchange;
   std::uint64_t sequence = 0;
   PacedLinks::Ticket ticket = 0;  ///< tells when it may be taken
@@ -151,6 +152,7 @@ struct Expected {
   int sender = 0;
   void* data = nullptr;
   std::size_t bytes = 0;
+  bool isBesideWork = false;
   std::uint64_t sequence = 0;
   bool isDone = false;
 };
@@ -271,12 +273,17 @@ class LocalOperation final : public Operation {
     ready_.reserve(receiveCount);
   }
 
-  void addSend(int receiver, const void* data, std::size_t bytes) {
-    posts_.push_back({.receiver = receiver, .data = data, .bytes = bytes, .kind = kind_});
+  void addSend(int receiver, const void* data, std::size_t bytes, bool isBesideWork = false) {
+    posts_.push_back({.receiver = receiver,
+                      .data = data,
+                      .bytes = bytes,
+                      .isBesideWork = isBesideWork,
+                      .kind = kind_});
   }
 
-  void addReceive(int sender, void* data, std::size_t bytes) {
-    expected_.push_back({.sender = sender, .data = data, .bytes = bytes});
+  void addReceive(int sender, void* data, std::size_t bytes, bool isBesideWork = false) {
+    expected_.push_back(
+        {.sender = sender, .data = data, .bytes = bytes, .isBesideWork = isBesideWork});
   }
 
   /// Offers all messages at once; none may be added later.
@@ -442,7 +449,8 @@ class LocalOperation final : public Operation {
       Lane& lane = state_->lane(laneOf(kind_), expected.sender, rank_);
       Post* post = lane.find(expected.sequence);
       if (post == nullptr || state_->links.arrivesAtUs(rank_, post->ticket) > timeUs) continue;
-      if (post->kind != kind_ || post->bytes != expected.bytes) {
+      if (post->kind != kind_ || post->bytes != expected.bytes ||
+          post->isBesideWork != expected.isBesideWork) {
         // What fits is copied first, so that nobody waits for a copy that never comes.
         if (ready_.empty()) failOnMismatch(*post, expected);
         return;
@@ -477,6 +485,15 @@ class LocalOperation final : public Operation {
       state_->fail(ErrorCode::kInvalidUsage,
                    concat("rank ", expected.sender, " is in a ", kindName(post.kind),
                           " while rank ", rank_, " is in a ", kindName(kind_)),
+                   {rank_, expected.sender});
+      return;
+    }
+    if (post.bytes == expected.bytes) {
+      // Here it makes no difference; other transports could not put the message together.
+      state_->fail(ErrorCode::kInternalError,
+                   concat(kindName(kind_), ": rank ", expected.sender, " and rank ", rank_,
+                          " differ on whether a message of ", describeBytes(post.bytes),
+                          " moves beside work"),
                    {rank_, expected.sender});
       return;
     }
@@ -630,10 +647,10 @@ class LocalTransport final : public Transport {
     std::unique_ptr<LocalOperation> operation = newOperation(OperationKind::kExchange);
     operation->reserve(sends.size(), receives.size());
     for (const SendMessage& message : sends) {
-      operation->addSend(message.peer, message.data, message.bytes);
+      operation->addSend(message.peer, message.data, message.bytes, message.isBesideWork);
     }
     for (const ReceiveMessage& message : receives) {
-      operation->addReceive(message.peer, message.data, message.bytes);
+      operation->addReceive(message.peer, message.data, message.bytes, message.isBesideWork);
     }
     operation->start();
     return Request(std::move(operation));

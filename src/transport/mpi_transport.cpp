@@ -43,9 +43,9 @@ constexpr std::size_t kBlockingAllGatherBytes = std::size_t{1} << 20;
 /// start all transfers at once (OpenMPI's does), which meet at the ranks' links.
 constexpr std::size_t kRingBytes = std::size_t{1} << 16;
 
-/// What moves while ranks work goes in pieces of this size. MPIs send up to 64 KiB over a network
-/// at once, their own header counted, and ask the receiver before they send more: that takes two
-/// more times until the process is there to answer.
+/// What moves while ranks work goes in pieces of this size. MPIs send such over a network at
+/// once (OpenMPI over TCP up to 64 KiB, its own header counted), and of larger ones ask the
+/// receiver first: that takes two more times until the process is there to answer.
 constexpr std::uint64_t kPieceBytes = 60 * 1024;
 
 /// How many pieces of a ring are on their way to a rank.
@@ -123,6 +123,7 @@ struct Part {
   std::uint64_t sequence = 0;   ///< among the messages of its pair and direction
   std::uint64_t at = 0;         ///< where a piece of a message begins in it
   std::uint64_t restBytes = 0;  ///< of that message, behind it
+  bool isPiece = false;
   ZipcclMpiHandle request = {};
   bool isDone = false;
 };
@@ -400,7 +401,8 @@ bool MpiOperation::isComplete() const {
 int MpiOperation::startRing(const Ring& ring) {
   transport_.addRing(this);
   ring_.emplace(ring);
-  const Part idleReceive{.kind = PartKind::kReceive, .peer = ring.schedule.left(), .isDone = true};
+  const Part idleReceive{
+      .kind = PartKind::kReceive, .peer = ring.schedule.left(), .isPiece = true, .isDone = true};
   const Part idleSend{.kind = PartKind::kSend, .peer = ring.schedule.right(), .isDone = true};
   parts_.assign(2 * kRingPieces, idleReceive);
   std::fill(parts_.begin() + kRingPieces, parts_.end(), idleSend);
@@ -416,6 +418,8 @@ int MpiOperation::startRingMessages() {
     const RingSchedule::Piece piece = schedule.received(ring.receiveCount);
     Part& part = ringReceive(ring.receiveCount);
     part.bytes = piece.bytes;
+    part.at = piece.at % schedule.blockBytes();
+    part.restBytes = schedule.blockBytes() - part.at - piece.bytes;
     const int error = transport_.mpi().startReceive(comm, ring.blocks + piece.at, piece.bytes,
                                                     part.peer, ring.tag, &part.request);
     if (error != 0) return error;
@@ -449,8 +453,8 @@ void MpiOperation::failOnWrongSize(const Part& part, std::uint64_t gotBytes) {
       ErrorCode::kInvalidUsage,
       // Behind a whole piece more may follow.
       concat(kindName(kind_), ": rank ", part.peer, " sends ",
-             gotBytes == kPieceBytes ? "at least " : "", describeBytes(part.at + gotBytes),
-             " to rank ", transport_.rank(), ", which expects ",
+             part.isPiece && gotBytes == kPieceBytes ? "at least " : "",
+             describeBytes(part.at + gotBytes), " to rank ", transport_.rank(), ", which expects ",
              describeBytes(part.at + part.bytes + part.restBytes)),
       {transport_.rank(), part.peer});
 }
@@ -964,7 +968,8 @@ void forEachPiece(const Message& message, std::uint64_t count, PartKind kind,
                .bytes = bytes,
                .sequence = sequence,
                .at = at,
-               .restBytes = message.bytes - at - bytes});
+               .restBytes = message.bytes - at - bytes,
+               .isPiece = count > 1});
   }
 }
 
@@ -1006,10 +1011,14 @@ Request MpiTransport::doStartExchange(std::span<const SendMessage> sends,
       const std::uint64_t sequence = peer(message.peer).sentCount++;
       forEachPiece(message, piecesOf(message), PartKind::kSend, sequence, [&](const Part& piece) {
         Part& part = operation->addPart(piece);
-        checkStart(mpi().startSend(&communicators_->data,
-                                   static_cast<const std::byte*>(message.data) + piece.at,
-                                   piece.bytes, message.peer, kMpiDataTag, &part.request),
-                   "MPI_Isend");
+        // Pieces leave without being asked for. The last one says that its message has come to a
+        // receiver, so that no rank runs ahead of a late one by more than it has in flight.
+        const bool isLastOfSeveral = piece.at != 0 && piece.restBytes == 0;
+        const auto start = isLastOfSeveral ? mpi().startSynchronousSend : mpi().startSend;
+        checkStart(
+            start(&communicators_->data, static_cast<const std::byte*>(message.data) + piece.at,
+                  piece.bytes, message.peer, kMpiDataTag, &part.request),
+            isLastOfSeveral ? "MPI_Issend" : "MPI_Isend");
       });
     }
     matchSelfMessages();

@@ -53,7 +53,7 @@ struct MpiOptions {
 ///  - A failure reaches the other ranks by a message, which they notice in their next call. A rank
 ///    whose transport was aborted by another thread sends it from its next call, from tellOthers(),
 ///    or when it is destroyed.
-///  - Messages that do not fit are noticed by the receiver; a sender of a small message may have
+///  - Messages that do not fit are noticed by the receiver; a sender may have
 ///    returned, and gets the error in its next call. An all-gather or a broadcast with different
 ///    sizes fails or not as MPI has it, or at the time limit.
 ///  - MPI cannot cancel what is under way: after a failure, MPI may touch the buffers of operations

@@ -35,6 +35,8 @@ class RingSchedule {
   [[nodiscard]] int right() const noexcept { return static_cast<int>((rank_ + 1) % rankCount_); }
   [[nodiscard]] int left() const noexcept { return static_cast<int>(leftRank()); }
 
+  [[nodiscard]] std::uint64_t blockBytes() const noexcept { return blockBytes_; }
+
   [[nodiscard]] std::uint64_t pieceCount() const noexcept {
     return (rankCount_ - 1) * piecesOfBlock_;
   }

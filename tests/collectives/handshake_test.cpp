@@ -71,9 +71,9 @@ TEST(Differences, AreSeenInEveryFieldThatMatters) {
 
 TEST(Differences, SayNothingAboutTheRestOfAForeignRecord) {
   std::vector<HandshakeRecord> records = equalRecords(2);
-  records[1].protocolVersion = 2;
+  records[1].protocolVersion = 3;
   records[1].minBytes = 5;
-  EXPECT_EQ(describeDifferences(records), "the handshake's version is 1 on rank 0, 2 on rank 1");
+  EXPECT_EQ(describeDifferences(records), "the handshake's version is 2 on rank 0, 3 on rank 1");
 }
 
 /// One call on every rank, verified.
@@ -136,7 +136,7 @@ TEST(Handshake, ARankOfAnotherVersionEndsInNativeOnAllRanks) {
   for (const std::unique_ptr<Communicator>& communicator : communicators) {
     EXPECT_FALSE(communicator->compressionAgreed());
     EXPECT_EQ(communicator->differences(),
-              "the handshake's version is 1 on ranks 0 and 1, 7 on rank 2");
+              "the handshake's version is 2 on ranks 0 and 1, 7 on rank 2");
   }
 }
 

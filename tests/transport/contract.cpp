@@ -234,6 +234,31 @@ void checkMessageOrder(Transport& transport, std::uint64_t seed) {
   }
 }
 
+/// A large message is not sent before its receiver has come to it, though the receiver is in a
+/// call: so nobody runs ahead of a late rank without bound.
+void checkLateReceiver(Transport& transport, std::uint64_t seed) {
+  constexpr std::size_t kBytes = 200'000;
+  if (transport.rankCount() < 2) return;
+  const std::vector<std::byte> sent = patternOf(seed, 0, 4500, kBytes);
+  if (transport.rank() == 0) {
+    const SendMessage send{1, sent.data(), kBytes, true};
+    Request request = transport.startExchange({&send, 1}, {});
+    for (const std::int64_t endUs = nowUs() + 50'000; nowUs() < endUs;) {
+      if (transport.test(request)) FAIL() << "sent before it was received";
+    }
+    transport.barrier();
+    transport.wait(request);
+    return;
+  }
+  transport.barrier();
+  if (transport.rank() != 1) return;
+  Guarded received(kBytes);
+  const ReceiveMessage receive{0, received.data(), kBytes, true};
+  transport.exchange({}, {&receive, 1});
+  EXPECT_TRUE(sameBytes(received.span(), sent));
+  EXPECT_TRUE(received.isGuardIntact());
+}
+
 /// Each rank waits for its all-gathers in an order of its own: whatever it waits for, it does its
 /// part in all of them.
 void checkAllGathersInAnyOrder(Transport& transport, std::uint64_t seed) {
@@ -492,6 +517,7 @@ constexpr std::array kChecks = {
     ContractCheck{"UnevenExchange", checkUnevenExchange},
     ContractCheck{"Ring", checkRing},
     ContractCheck{"MessageOrder", checkMessageOrder},
+    ContractCheck{"LateReceiver", checkLateReceiver},
     ContractCheck{"OperationsInFlight", checkOperationsInFlight},
     ContractCheck{"WaitAny", checkWaitAny},
     ContractCheck{"Barrier", checkBarrier},

@@ -178,6 +178,11 @@ const ZipcclMpiFunctions kFakeFunctions = {
            ZipcclMpiHandle* request) {
           return start("send", data, nullptr, bytes, peer, tag, request);
         },
+    .startSynchronousSend =
+        [](const ZipcclMpiHandle*, const void* data, std::uint64_t bytes, int peer, int tag,
+           ZipcclMpiHandle* request) {
+          return start("synchronous send", data, nullptr, bytes, peer, tag, request);
+        },
     .startReceive =
         [](const ZipcclMpiHandle*, void* data, std::uint64_t bytes, int peer, int tag,
            ZipcclMpiHandle* request) {

@@ -49,6 +49,9 @@ struct ZipcclMpiFunctions {
 
   int (*startSend)(const ZipcclMpiHandle* comm, const void* data, std::uint64_t bytes, int peer,
                    int tag, ZipcclMpiHandle* request);
+  /// The same, but not complete before the receiver has begun to receive.
+  int (*startSynchronousSend)(const ZipcclMpiHandle* comm, const void* data, std::uint64_t bytes,
+                              int peer, int tag, ZipcclMpiHandle* request);
   int (*startReceive)(const ZipcclMpiHandle* comm, void* data, std::uint64_t bytes, int peer,
                       int tag, ZipcclMpiHandle* request);
 

@@ -199,15 +199,25 @@ int freeComm(ZipcclMpiHandle* comm) {
   return error;
 }
 
-int startSend(const ZipcclMpiHandle* comm, const void* data, std::uint64_t bytes, int peer, int tag,
-              ZipcclMpiHandle* request) {
+int startSendBy(decltype(&MPI_Isend) start, const ZipcclMpiHandle* comm, const void* data,
+                std::uint64_t bytes, int peer, int tag, ZipcclMpiHandle* request) {
   const ByteSpanType span(bytes);
   if (span.error() != MPI_SUCCESS) return span.error();
   MPI_Request started = MPI_REQUEST_NULL;
   const int error =
-      MPI_Isend(data, span.count(), span.type(), peer, tag, load<MPI_Comm>(comm), &started);
+      start(data, span.count(), span.type(), peer, tag, load<MPI_Comm>(comm), &started);
   store(request, started);
   return error;
+}
+
+int startSend(const ZipcclMpiHandle* comm, const void* data, std::uint64_t bytes, int peer, int tag,
+              ZipcclMpiHandle* request) {
+  return startSendBy(&MPI_Isend, comm, data, bytes, peer, tag, request);
+}
+
+int startSynchronousSend(const ZipcclMpiHandle* comm, const void* data, std::uint64_t bytes,
+                         int peer, int tag, ZipcclMpiHandle* request) {
+  return startSendBy(&MPI_Issend, comm, data, bytes, peer, tag, request);
 }
 
 int startReceive(const ZipcclMpiHandle* comm, void* data, std::uint64_t bytes, int peer, int tag,
@@ -317,6 +327,7 @@ constexpr ZipcclMpiFunctions kFunctions = {
     .finishComm = finishComm,
     .freeComm = freeComm,
     .startSend = startSend,
+    .startSynchronousSend = startSynchronousSend,
     .startReceive = startReceive,
     .startAllGather = startAllGather,
     .allGather = allGather,

@@ -30,7 +30,8 @@ Files findFiles(const std::filesystem::path& libraryFolder) {
                  (libraryFolder / "zipccl" / "libnccl.so.2").string()};
   std::error_code error;
   for (const std::string& file : {files.interposer, files.replacement}) {
-    if (!std::filesystem::exists(file, error)) throw Failure(file + ": there is no such file");
+    if (!std::filesystem::exists(file, error))
+      throw Failure(file + ": there is no such file" + kMustBeWhole);
   }
   return files;
 }

@@ -17,6 +17,9 @@ struct Files {
   std::string replacement;  ///< the libnccl.so.2 that takes NCCL's place
 };
 
+/// What a message says of a file that is missing.
+inline constexpr const char* kMustBeWhole = "; an installation must be whole";
+
 /// Those beside the engine in `libraryFolder`. Throws Failure where one is missing.
 [[nodiscard]] Files findFiles(const std::filesystem::path& libraryFolder);
 

@@ -5,6 +5,7 @@
 // times as long. Everything else, what is written in an unusual way or wrongly among it, is the
 // command's in `lib/zipccl/`, which it becomes.
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,8 +50,17 @@ std::optional<Options> parseRun(const std::vector<std::string_view>& words) {
 
 [[noreturn]] void become(const std::filesystem::path& program, char** arguments) {
   ::execv(program.c_str(), arguments);
-  throw Failure(program.string() + ": " + std::generic_category().message(errno) +
-                "; the command must be whole, as it was built or installed");
+  throw Failure(program.string() + ": " + std::generic_category().message(errno) + kMustBeWhole);
+}
+
+/// The folder of this program. Throws where neither the system nor its caller tells it.
+std::filesystem::path ownFolder() {
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::canonical("/proc/self/exe", error);
+  if (error) {
+    self = std::filesystem::canonical(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)));
+  }
+  return self.parent_path();
 }
 
 }  // namespace
@@ -60,12 +70,11 @@ int main(int argc, char** argv) {
   using namespace zipccl::tools;
   try {
     const std::filesystem::path folder =
-        std::filesystem::canonical("/proc/self/exe").parent_path() / ZIPCCL_LIBRARY_FOLDER;
+        (launch::ownFolder() / ZIPCCL_LIBRARY_FOLDER).lexically_normal();
     const auto options = launch::parseRun({argv, argv + argc});
     if (!options) launch::become(folder / "zipccl" / "zipccl", argv);
-    launch::replaceProcess(
-        options->command,
-        launch::variables(*options, launch::findFiles(std::filesystem::canonical(folder))));
+    const launch::Files files = launch::findFiles(folder);
+    launch::replaceProcess(options->command, launch::variables(*options, files));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zipccl: %s\n", error.what());
   }
