@@ -309,7 +309,7 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
   if (bench.isFirst()) {
     const Json json = toJson(options, arguments, bench, samples);
     std::cout << "AlltoAll of " << options.partBytes << " bytes a pair on " << bench.ranks()
-              << " MPI processes of one host, medians of " << samples.size() << "\n"
+              << " MPI processes, medians of " << samples.size() << "\n"
               << "  all at once                     " << json["punctualUs"]["median"] << " us\n"
               << "  after a late rank's arrival     " << json["lateUs"]["median"] << " us, "
               << json["lateOverPunctual"]["median"] << " of it\n"
