@@ -185,6 +185,7 @@ Agreement shakeHands(transport::Transport& transport, const HandshakeRecord& min
                              std::as_writable_bytes(std::span(records)));
   if (describeFields(kProtocolFields, records).empty()) {
     std::vector<std::uint32_t> hosts;
+    hosts.reserve(records.size());
     for (const HandshakeRecord& record : records) hosts.push_back(record.host);
     transport.learnHosts(hosts);
   }

@@ -58,6 +58,7 @@ std::filesystem::path ownFolder() {
   std::error_code error;
   std::filesystem::path self = std::filesystem::canonical("/proc/self/exe", error);
   if (error) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): what the kernel gives is a number
     self = std::filesystem::canonical(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)));
   }
   return self.parent_path();
