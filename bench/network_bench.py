@@ -100,7 +100,8 @@ class Bench:
         """The JSON report of one size, and what the machine did meanwhile."""
         with tempfile.TemporaryDirectory(dir=network.STATE) as folder:
             out = pathlib.Path(folder, "out.json")
-            words = [str(self._build / "bin/zipccl"), "perf", run.collective, "--transport", "mpi", "--data", run.data]
+            # From ROOT, where it runs: the report holds its words.
+            words = [os.path.relpath(self._build / "bin/zipccl", ROOT), "perf", run.collective, "--transport", "mpi", "--data", run.data]
             words += ["-b", str(size), "-e", str(size), "-n", str(pairs), "-J", str(out), *flags]
             line = self._network.mpirun(
                 words,

@@ -20,7 +20,7 @@ def main():
     parser.add_argument("--build", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--gigabits", type=float, default=1)
-    parser.add_argument("program", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     try:
@@ -30,8 +30,7 @@ def main():
         return 2
     hosts = network.Network(options.hosts)
     hosts.shape(options.gigabits)
-    words = [str(options.program), *options.arguments]
-    line = hosts.mpirun(words, options.hosts, [("ZIPCCL_PLUGIN_DIR", options.build / "lib")])
+    line = hosts.mpirun([options.program, *options.arguments], options.hosts, [("ZIPCCL_PLUGIN_DIR", options.build / "lib")])
     return subprocess.run(line, stdin=subprocess.DEVNULL, check=False).returncode
 
 

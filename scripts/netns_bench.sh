@@ -3,7 +3,7 @@
 #
 # Measures the collectives over MPI between hosts that are network namespaces of this machine, with links of 1 and
 # 10 Gbit/s that the kernel shapes. Writes OUT.json, with every sample, and OUT.html, a page of speed-up by size;
-# docs/performance.md says what the runs are for. Needs root; wants the machine for itself, for ten minutes.
+# docs/performance.md says what the runs are for. Needs root; wants the machine for itself, for a quarter of an hour.
 #
 #   scripts/netns_bench.sh OUT [RUN...]    all runs, or those whose names begin with a RUN, beside what OUT has of others
 #   scripts/netns_bench.sh OUT --short     two hosts and small messages: that it works, in some seconds

@@ -93,6 +93,9 @@ double measure(Session& session, const std::function<void()>& work) {
   return std::max(agreed[0], 0.01);
 }
 
+/// What measure() takes of work that takes so long.
+double measuringUs(double onceUs) { return (onceUs <= kQuickUs ? kRepeats : 1) * onceUs; }
+
 std::vector<std::uint16_t> gaussianValues() {
   Random random(1);
   std::vector<std::uint16_t> values(kLeastSampleElements);
@@ -206,8 +209,7 @@ void measureLargestAgain(Session& session, const LinkOperation& operation,
                          policy::LinkProfile& link) {
   if (link.pointCount < policy::LinkProfile::kLeastPoints) return;
   policy::LinkPoint& largest = link.points[link.pointCount - 1];
-  const int repeats = largest.elapsedUs <= kQuickUs ? kRepeats : 1;
-  if (repeats * largest.elapsedUs > session.leftUs() / 2.0) return;
+  if (measuringUs(largest.elapsedUs) > session.leftUs() / 2.0) return;
   const double us = measure(session, [&] { operation.native(largest.bytesPerRank); });
   const double leastUs = link.points[link.pointCount - 2].elapsedUs;
   largest.elapsedUs = std::clamp(us, leastUs, largest.elapsedUs);
@@ -221,8 +223,7 @@ std::uint64_t overlappedElements(const Session& session, std::uint64_t memoryByt
   const std::uint64_t linkBytes = (ranks + 1) * point.bytesPerRank;
   if (linkBytes >= memoryBytes) return 0;
   // Alone and beside the transfer; what is quick a few times.
-  const double onceUs = 3.0 * point.elapsedUs;
-  if ((onceUs <= 3.0 * kQuickUs ? kRepeats : 1) * onceUs > session.leftUs()) return 0;
+  if (3.0 * measuringUs(point.elapsedUs) > session.leftUs()) return 0;
   const double wanted = point.elapsedUs * encodeGBps * 1000.0 / sizeof(std::uint16_t);
   auto elements =
       static_cast<std::uint64_t>(std::clamp(wanted, 0.0, static_cast<double>(kMostSampleElements)));

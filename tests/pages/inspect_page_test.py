@@ -11,14 +11,11 @@ import pathlib
 import random
 import struct
 import subprocess
-import sys
-import tempfile
 import unittest
 
-import chromium
+import page_testing
+from page_testing import DESKTOP, PHONE, SMALL_PHONE
 
-SKIPPED = 77
-DESKTOP, PHONE, SMALL_PHONE = (1280, 900), (390, 844), (320, 568)
 READY = "document.documentElement.dataset.ready === 'yes'"
 HOSTILE = "</script><script>document.title='owned'</script><img src=http://127.0.0.1:9/x onerror=alert(1)><!--"
 
@@ -36,14 +33,10 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-class InspectPageTest(unittest.TestCase):
+class InspectPageTest(page_testing.PageTest):
     @classmethod
     def setUpClass(cls):
-        cls.browser = chromium.Chromium(chromium.find())
-        cls.addClassCleanup(cls.browser.__exit__)
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        super().setUpClass()
         cls.report = cls.inspect("sample", *sorted(pathlib.Path(ARGUMENTS.data).glob("*.safetensors")))
 
     @classmethod
@@ -54,8 +47,7 @@ class InspectPageTest(unittest.TestCase):
         return json.loads(ended.stdout)
 
     def open(self, name="sample", size=DESKTOP, dark=False):
-        self.browser.look(*size, dark, touch=size != DESKTOP)
-        self.browser.open(self.folder / f"{name}.html")
+        self.show(self.folder / f"{name}.html", size, dark)
         self.browser.wait_until(READY)
 
     def ask(self, expression):
@@ -66,10 +58,6 @@ class InspectPageTest(unittest.TestCase):
 
     def texts(self, selector):
         return self.ask(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
-
-    def assert_quiet(self, name):
-        self.assertEqual(self.browser.complaints, [])
-        self.assertEqual(self.browser.requests, [(self.folder / f"{name}.html").as_uri()])
 
     # ---- The driver itself ----
 
@@ -85,7 +73,7 @@ class InspectPageTest(unittest.TestCase):
 
     def test_it_is_one_file_that_asks_for_nothing(self):
         self.open()
-        self.assert_quiet("sample")
+        self.assert_quiet(self.folder / "sample.html")
         self.assertEqual(self.ask("document.querySelectorAll('[src], link[rel=stylesheet]').length"), 0)
         page = (self.folder / "sample.html").read_bytes()
         self.assertLess(max(page), 127)
@@ -165,7 +153,7 @@ class InspectPageTest(unittest.TestCase):
         self.ask("document.getElementById('speed').value = '';"
                  "document.getElementById('speed').dispatchEvent(new Event('input'))")
         self.assertEqual(self.texts("#times strong"), [])
-        self.assert_quiet("sample")
+        self.assert_quiet(self.folder / "sample.html")
 
     # ---- Names from anywhere, many tensors, none ----
 
@@ -173,7 +161,7 @@ class InspectPageTest(unittest.TestCase):
         write_safetensors(self.folder / "names.safetensors", {HOSTILE: ("BF16", [2], b"abcd")})
         self.inspect("names", self.folder / "names.safetensors")
         self.open("names")
-        self.assert_quiet("names")
+        self.assert_quiet(self.folder / "names.html")
         self.assertEqual(self.ask("document.title"), "names.safetensors: zipccl inspect")
         self.assertEqual(self.texts("#ratios .name"), [HOSTILE])
         self.assertEqual(self.ask("document.images.length"), 0)
@@ -188,7 +176,7 @@ class InspectPageTest(unittest.TestCase):
         self.ask("document.getElementById('more').click()")
         self.assertEqual(len(self.texts("#ratios li")), 2000)
         self.assertTrue(self.ask("document.getElementById('more').hidden"))
-        self.assert_quiet("many")
+        self.assert_quiet(self.folder / "many.html")
 
     def test_nothing_to_draw(self):
         write_safetensors(self.folder / "ints.safetensors", {"i": ("I32", [2], b"12345678")})
@@ -197,7 +185,7 @@ class InspectPageTest(unittest.TestCase):
         self.inspect("none", self.folder / "none.safetensors")
         for name, words in (("ints", "8 B of values travel as 8 B"), ("none", "There are no values")):
             self.open(name)
-            self.assert_quiet(name)
+            self.assert_quiet(self.folder / f"{name}.html")
             self.assertIn(words, self.text("#lead"))
             self.assertIn("nothing was encoded", self.text("#ratio-note"))
 
@@ -280,19 +268,10 @@ class InspectPageTest(unittest.TestCase):
         tab_to("presets")
         self.browser.press("Enter")
         self.assertEqual(self.ask("document.getElementById('speed').value"), "1")
-        self.assert_quiet("sample")
+        self.assert_quiet(self.folder / "sample.html")
 
     def test_pictures_to_look_at(self):
-        folder = pathlib.Path(ARGUMENTS.pictures)
-        folder.mkdir(parents=True, exist_ok=True)
-        contents = []
-        for name, size in (("desktop", DESKTOP), ("phone", PHONE)):
-            for dark in (False, True):
-                self.open(size=size, dark=dark)
-                path = folder / f"inspect-{name}-{'dark' if dark else 'light'}.png"
-                self.browser.picture(path)
-                contents.append(path.read_bytes())
-        self.assertEqual(len(set(contents)), 4)
+        contents = self.take_pictures(ARGUMENTS.pictures, "inspect", lambda size, dark: self.open(size=size, dark=dark))
         self.assertGreater(min(map(len, contents)), 20_000)
 
 
@@ -301,8 +280,5 @@ if __name__ == "__main__":
     parser.add_argument("--zipccl", required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--pictures", required=True)
-    ARGUMENTS, rest = parser.parse_known_args()
-    if chromium.find() is None:
-        print("skipped: no Chromium (Debian: chromium)")
-        sys.exit(SKIPPED)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    ARGUMENTS, rest = page_testing.parse(parser)
+    unittest.main(argv=rest, verbosity=2)

@@ -9,38 +9,28 @@ import argparse
 import json
 import pathlib
 import sys
-import tempfile
 import unittest
 
-import chromium
+import page_testing
+from page_testing import DESKTOP, PHONE, SMALL_PHONE
 
-SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DESKTOP, PHONE, SMALL_PHONE = (1280, 900), (390, 844), (320, 568)
 
 sys.path.insert(0, str(ROOT / "bench"))
 import network_page  # noqa: E402 (the path first)
 
 
-class NetworkPageTest(unittest.TestCase):
+class NetworkPageTest(page_testing.PageTest):
     @classmethod
     def setUpClass(cls):
-        cls.browser = chromium.Chromium(chromium.find())
-        cls.addClassCleanup(cls.browser.__exit__)
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
+        super().setUpClass()
         cls.document = json.loads((ROOT / "docs/measurements/network.json").read_text())
-        cls.page = pathlib.Path(folder.name, "page.html")
+        cls.page = cls.folder / "page.html"
         cls.page.write_text(network_page.page(cls.document), encoding="ascii")
 
-    def open(self, path, size=DESKTOP, dark=False):
-        self.browser.look(*size, dark, touch=size != DESKTOP)
-        self.browser.open(path)
-
     def test_it_asks_for_nothing_and_says_what_was_measured(self):
-        self.open(self.page)
-        self.assertEqual(self.browser.complaints, [])
-        self.assertEqual(self.browser.requests, [self.page.as_uri()])
+        self.show(self.page)
+        self.assert_quiet(self.page)
         rows = self.browser.evaluate(
             "[...document.querySelectorAll('tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
         self.assertEqual(
@@ -65,7 +55,7 @@ class NetworkPageTest(unittest.TestCase):
             result["report"]["machine"]["cpuModel"] = hostile
         path = self.page.with_name("hostile.html")
         path.write_text(network_page.page(document), encoding="ascii")
-        self.open(path)
+        self.show(path)
         self.assertEqual(self.browser.complaints, [])
         self.assertEqual(self.browser.evaluate("document.title"), "ZipCCL between hosts")
         self.assertEqual(self.browser.evaluate("document.scripts.length"), 0)
@@ -73,28 +63,16 @@ class NetworkPageTest(unittest.TestCase):
 
     def test_it_fits_every_width(self):
         for size in (DESKTOP, PHONE, SMALL_PHONE):
-            self.open(self.page, size)
+            self.show(self.page, size)
             self.assertEqual(self.browser.evaluate("document.documentElement.scrollWidth"), size[0])
 
     def test_pictures_to_look_at(self):
-        folder = pathlib.Path(ARGUMENTS.pictures)
-        folder.mkdir(parents=True, exist_ok=True)
         for name, path in (("network", self.page), ("speedup", ROOT / "docs/speedup.svg")):
-            contents = []
-            for form, size in (("desktop", DESKTOP), ("phone", PHONE)):
-                for dark in (False, True):
-                    self.open(path, size, dark)
-                    picture = folder / f"{name}-{form}-{'dark' if dark else 'light'}.png"
-                    self.browser.picture(picture)
-                    contents.append(picture.read_bytes())
-            self.assertEqual(len(set(contents)), 4, f"{name} is the same in the dark")
+            self.take_pictures(ARGUMENTS.pictures, name, lambda size, dark, path=path: self.show(path, size, dark))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--pictures", required=True)
-    ARGUMENTS, rest = parser.parse_known_args()
-    if chromium.find() is None:
-        print("skipped: no Chromium (Debian: chromium)")
-        sys.exit(SKIPPED)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    ARGUMENTS, rest = page_testing.parse(parser)
+    unittest.main(argv=rest, verbosity=2)

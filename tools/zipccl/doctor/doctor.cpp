@@ -19,7 +19,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "run/engine.hpp"
+#include "support/engine_path.hpp"
 #include "support/text.hpp"
 
 namespace zipccl::tools::doctor {
@@ -157,7 +157,7 @@ std::string verdict(const Process& process) {
 }
 
 ExitStatus run(const launch::Options& options, std::ostream& out) {
-  const std::filesystem::path engine = launch::enginePath();
+  const std::filesystem::path engine = enginePath();
   const launch::Files files = launch::findFiles(engine.parent_path());
   printFiles(engine, files, out);
   printSettings(out);

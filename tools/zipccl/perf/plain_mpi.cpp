@@ -9,20 +9,12 @@
 #include <array>
 #include <vector>
 
+#include "support/engine_path.hpp"
 #include "support/failure.hpp"
 #include "support/text.hpp"
 
 namespace zipccl::tools::perf {
 namespace {
-
-/// The folder of libzipccl.so, which has its own plugin for MPI there; empty where unknown.
-std::string libraryFolder() {
-  void* const function = ::dlsym(RTLD_DEFAULT, "zipcclGetVersion");
-  Dl_info info = {};
-  if (function == nullptr || ::dladdr(function, &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path = info.dli_fname;
-  return path.substr(0, path.rfind('/') + 1);
-}
 
 /// The arguments of MPI's call, and what they refer to.
 struct Call {
@@ -48,7 +40,8 @@ struct Call {
 }  // namespace
 
 PlainMpi::PlainMpi() {
-  const std::string path = libraryFolder() + kPlainMpiFile;
+  // Beside libzipccl.so, which has its own plugin for MPI there.
+  const std::string path = enginePath().replace_filename(kPlainMpiFile).string();
   // Never closed: MPI does not survive that.
   void* const plugin = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) throw Failure(printable(::dlerror(), 400));

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "doctor/doctor.hpp"
-#include "run/engine.hpp"
+#include "support/engine_path.hpp"
 
 namespace zipccl::tools::launch {
 namespace {

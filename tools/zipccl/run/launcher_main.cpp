@@ -24,8 +24,6 @@
 namespace zipccl::tools::launch {
 namespace {
 
-constexpr std::string_view kNccl = "--nccl";
-
 /// The options of `zipccl run` when all of the words before `--` are known, one to a flag.
 std::optional<Options> parseRun(const std::vector<std::string_view>& words) {
   if (words.size() < 2 || words[1] != "run") return std::nullopt;
@@ -38,7 +36,7 @@ std::optional<Options> parseRun(const std::vector<std::string_view>& words) {
     }
     if (words[i] == "--replace-nccl" && !options.replacesNccl) {
       options.replacesNccl = true;
-    } else if (words[i] == kNccl && options.nccl.empty() && i + 1 < words.size() &&
+    } else if (words[i] == "--nccl" && options.nccl.empty() && i + 1 < words.size() &&
                words[i + 1].substr(0, 1) != "-") {
       options.nccl = words[++i];
     } else {

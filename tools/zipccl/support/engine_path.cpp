@@ -2,7 +2,7 @@
 //
 // The engine's path, from the loader.
 
-#include "run/engine.hpp"
+#include "support/engine_path.hpp"
 
 #include <dlfcn.h>
 #include <zipccl/zipccl.h>
@@ -12,7 +12,7 @@
 
 #include "support/failure.hpp"
 
-namespace zipccl::tools::launch {
+namespace zipccl::tools {
 
 std::filesystem::path enginePath() {
   Dl_info info = {};
@@ -25,4 +25,4 @@ std::filesystem::path enginePath() {
   return path;
 }
 
-}  // namespace zipccl::tools::launch
+}  // namespace zipccl::tools

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-namespace zipccl::tools::launch {
+namespace zipccl::tools {
 
 /// The path of libzipccl.so, without links. Throws Failure where it cannot be told.
 [[nodiscard]] std::filesystem::path enginePath();
 
-}  // namespace zipccl::tools::launch
+}  // namespace zipccl::tools
