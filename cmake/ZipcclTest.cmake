@@ -18,7 +18,7 @@ target_link_libraries(zipccl_test_header PRIVATE zipccl_build_options GTest::gte
 target_compile_options(zipccl_test_header PRIVATE ${ZIPCCL_TEST_COMPILE_OPTIONS})
 target_precompile_headers(zipccl_test_header PRIVATE <gtest/gtest.h>)
 
-# The programs of tests that the thread sanitizer has to watch: those with the label collective or threads.
+# The programs of tests that the thread sanitizer watches: those with the label threads.
 add_custom_target(zipccl_threads_tests)
 # Those that the address sanitizer of .ci/run watches: with the label memory.
 add_custom_target(zipccl_memory_tests)
@@ -47,7 +47,7 @@ function(zipccl_add_test)
   if(ZIPCCL_UNITY_PROGRAMS)
     set_target_properties(${arg_NAME} PROPERTIES UNITY_BUILD ON)
   endif()
-  if("collective" IN_LIST arg_LABELS OR "threads" IN_LIST arg_LABELS)
+  if("threads" IN_LIST arg_LABELS)
     add_dependencies(zipccl_threads_tests ${arg_NAME})
   endif()
   if("memory" IN_LIST arg_LABELS)

@@ -14,4 +14,4 @@ require $packagesToTest
 configure
 build
 clearSettings
-ctest --test-dir "$buildFolder" --output-on-failure --no-tests=error --parallel "$jobs" "$@" || exit 1
+ctest --test-dir "$buildFolder" --output-on-failure --no-tests=error --parallel "$testJobs" "$@" || exit 1

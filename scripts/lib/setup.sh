@@ -18,6 +18,7 @@ packagesToTest="$packagesToBuild pkg-config=pkg-config libopenmpi-dev=- openmpi-
 preset=ci
 buildFolder=build/$preset
 jobs=${JOBS:-$(nproc)}
+testJobs=$((jobs + 1)) # tests wait a third of their time: for messages, and for what must not happen
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -14,6 +14,7 @@
 #include "collectives/frame_geometry.hpp"
 #include "local_group.hpp"
 #include "policy/chunks.hpp"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 
 namespace zipccl::collectives {
@@ -61,7 +62,7 @@ std::string paramName(const ::testing::TestParamInfo<RanksAndType>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Compressed, AllGatherCounts,
-                         ::testing::Combine(::testing::Range(1, 9),
+                         ::testing::Combine(::testing::ValuesIn(zipccl::testing::sweptRanks()),
                                             ::testing::Values(Datatype::kBfloat16,
                                                               Datatype::kFloat16,
                                                               Datatype::kFloat32)),

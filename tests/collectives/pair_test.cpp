@@ -78,7 +78,7 @@ std::string paramName(const ::testing::TestParamInfo<RanksAndType>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Compressed, PairCounts,
-                         ::testing::Combine(::testing::Range(1, 9),
+                         ::testing::Combine(::testing::ValuesIn(zipccl::testing::sweptRanks()),
                                             ::testing::Values(Datatype::kBfloat16,
                                                               Datatype::kFloat32)),
                          paramName);

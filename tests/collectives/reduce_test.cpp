@@ -69,7 +69,7 @@ std::string paramName(const ::testing::TestParamInfo<Param>& info) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ranks, ReduceCounts,
-    ::testing::Combine(::testing::Range(1, 9),
+    ::testing::Combine(::testing::ValuesIn(zipccl::testing::sweptRanks()),
                        ::testing::Values(Datatype::kBfloat16, Datatype::kFloat16,
                                          Datatype::kFloat32),
                        ::testing::Values(StrategyChoice::kNative, StrategyChoice::kStaged)),

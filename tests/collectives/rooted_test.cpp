@@ -17,6 +17,7 @@
 #include "local_group.hpp"
 #include "policy/chunks.hpp"
 #include "rooted_check.hpp"
+#include "support/sanitized.hpp"
 #include "support/seeded_test.hpp"
 
 namespace zipccl::collectives {
@@ -68,7 +69,7 @@ std::string paramName(const ::testing::TestParamInfo<RanksAndType>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, RootedCounts,
-                         ::testing::Combine(::testing::Range(1, 9),
+                         ::testing::Combine(::testing::ValuesIn(zipccl::testing::sweptRanks()),
                                             ::testing::Values(Datatype::kBfloat16,
                                                               Datatype::kFloat32,
                                                               Datatype::kInt32)),

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/random.hpp"
 
@@ -38,6 +39,11 @@ inline constexpr bool kIsSanitized = kIsThreadSanitized || kIsAddressSanitized;
 /// one time in `skip`.
 [[nodiscard]] inline bool isVisited(Random& random, std::uint64_t skip) {
   return !kIsSanitized || random.below(skip) == 0;
+}
+
+/// The numbers of ranks that a test is made for: 1 to 8, or with a sanitizer some of them.
+[[nodiscard]] inline std::vector<int> sweptRanks() {
+  return kIsSanitized ? std::vector{1, 2, 3, 5} : std::vector{1, 2, 3, 4, 5, 6, 7, 8};
 }
 
 }  // namespace zipccl::testing

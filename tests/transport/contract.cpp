@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "support/sanitized.hpp"
 
 namespace zipccl::transport {
 
@@ -24,7 +25,17 @@ constexpr std::byte kGuard{0x5C};
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 constexpr std::array<std::size_t, 11> kSizes = {
-    0, 1, 2, 127, 4096, 4099, 60 * 1024, (1u << 16) + 1, 120 * 1024, 700'001, 10'000'000};
+    0,
+    1,
+    2,
+    127,
+    4096,
+    4099,
+    60 * 1024,
+    (1u << 16) + 1,
+    120 * 1024,
+    zipccl::testing::kIsSanitized ? 300'001 : 700'001,
+    zipccl::testing::kIsSanitized ? 2'500'000 : 10'000'000};
 
 /// The largest size is for few ranks only: what it can show does not depend on their number.
 bool isForFewRanks(std::size_t bytes) { return bytes > 2'000'000; }
