@@ -225,6 +225,10 @@ extern "C" {
 
 void fakeSetDevice(int device) { currentDevice = device; }
 int fakeGetDevice() { return currentDevice; }
+int fakeDeviceCount() {
+  const char* const count = std::getenv("FAKE_DEVICES");
+  return count == nullptr ? 0 : std::atoi(count);
+}
 
 fakeStream_t fakeStreamCreate() { return new fakeStream(); }
 

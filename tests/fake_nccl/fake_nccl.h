@@ -24,6 +24,9 @@ extern "C" {
 /// The device that this thread uses, 0 at its start. Any number from 0 on is a device.
 FAKE_API void fakeSetDevice(int device);
 FAKE_API int fakeGetDevice(void);
+/// What `zipccl perf` takes for the number of devices: the variable FAKE_DEVICES; 0 without it, and
+/// then a device may have several ranks.
+FAKE_API int fakeDeviceCount(void);
 
 /// A stream: work runs in its order, in a thread of its own, some time after it was enqueued. NULL
 /// wherever a stream is taken is the default stream of the calling thread's device.

@@ -226,6 +226,20 @@ with socket.socket() as place:
                     self.assertEqual(ended.stderr.count(message), 1, ended.stderr)
                     self.assertEqual(rows(ended.stdout), [])
 
+    def test_ranks_share_devices_as_processes_only(self):
+        ended = run(command("all_gather", *SMALL, "--ranks", "3"), FAKE_DEVICES="2")
+        self.assertEqual(ended.returncode, 2, ended.stdout + ended.stderr)
+        self.assertIn("there are 2, not 3. With --processes", ended.stderr)
+        for ranks, words in (("3", "3 ranks share 2 x host"), ("2", "2 x host")):
+            ended = run(command("all_gather", *SMALL, "--processes", "--ranks", ranks), FAKE_DEVICES="2")
+            self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+            self.assertIn(f", {words}", ended.stdout)
+            self.assertNotIn("NCCL_HOSTID", ended.stdout)
+        # A host that somebody else has named is told, and shares nothing.
+        ended = run(command("all_gather", *SMALL, "--processes"), NCCL_HOSTID="node7")
+        self.assertIn("2 x host", ended.stdout)
+        self.assertIn("NCCL_HOSTID=node7", ended.stdout)
+
     def test_flags_of_nccl_are_refused_elsewhere(self):
         for words in (["--processes"], ["--nccl", "x"], ["--rendezvous", "a:1"]):
             ended = run([ARGUMENTS.zipccl, "perf", "all_gather", *SMALL, *words])

@@ -107,7 +107,8 @@ void addFlags(CLI::App& command, Options& options) {
       ->transform(CLI::IsMember(transports, CLI::ignore_case))  // comes first; else numbers pass
       ->type_name("local|mpi|nccl");
   command.add_flag("--processes", options.usesProcesses,
-                   "With nccl and no launcher: a process for each GPU instead of a thread");
+                   "With nccl and no launcher: a process for each GPU instead of a thread, or more "
+                   "ranks than GPUs, which share them");
   command
       .add_option("--nccl", options.nccl,
                   "The file libnccl.so.2 [ZIPCCL_NCCL_LIB, else where the dynamic linker finds it]")

@@ -20,6 +20,7 @@ struct HostStreams {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(name));
     };
     take(setDevice, "fakeSetDevice");
+    take(deviceCount, "fakeDeviceCount");
     take(create, "fakeStreamCreate");
     take(destroy, "fakeStreamDestroy");
     take(isIdle, "fakeStreamIsIdle");
@@ -30,6 +31,7 @@ struct HostStreams {
   }
 
   void (*setDevice)(int device) = nullptr;
+  int (*deviceCount)() = nullptr;  ///< 0: as many as are wanted, each for any number of ranks
   void* (*create)() = nullptr;
   void (*destroy)(void* stream) = nullptr;
   int (*isIdle)(void* stream) = nullptr;
@@ -68,7 +70,11 @@ class HostStreamDevice final : public perf::InHostMemory<NcclDevice> {
 
 NcclDevices findDevices(const NcclLibrary& library) {
   constexpr int kOfTests = 2;
-  if (HostStreams(library).arePresent()) return {kOfTests, "host memory, for tests", true};
+  if (const HostStreams streams(library); streams.arePresent()) {
+    const int fixed = streams.deviceCount == nullptr ? 0 : streams.deviceCount();
+    const bool isShared = fixed == 0;
+    return {isShared ? kOfTests : fixed, "host memory, for tests", isShared};
+  }
   return findCudaDevices();
 }
 

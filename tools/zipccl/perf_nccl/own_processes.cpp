@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -25,6 +26,8 @@
 
 namespace zipccl::tools::perf_nccl {
 namespace {
+
+const std::string kHostIdStart = "zipccl-perf-";
 
 std::string wordsOfErrno() { return std::generic_category().message(errno); }
 
@@ -90,7 +93,16 @@ ExitStatus statusOf(int status) {
 
 }  // namespace
 
-ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
+std::optional<std::string> ownHostId(int rank, int ranks, int devices) {
+  if (ranks <= devices) return std::nullopt;
+  return kHostIdStart + std::to_string(rank / devices);
+}
+
+bool isOwnHostId(const char* hostId) {
+  return hostId != nullptr && std::string_view(hostId).starts_with(kHostIdStart);
+}
+
+ExitStatus runProcesses(const std::vector<std::string>& arguments, int count, int devices) {
   set("MASTER_ADDR", "127.0.0.1");
   std::optional<Listener> listener(std::in_place);
   set("MASTER_PORT", std::to_string(listener->port()));
@@ -102,6 +114,7 @@ ExitStatus runProcesses(const std::vector<std::string>& arguments, int count) {
   for (int rank = 0; rank < count; ++rank) {
     set("RANK", std::to_string(rank));
     set("LOCAL_RANK", std::to_string(rank));
+    if (const auto hostId = ownHostId(rank, count, devices)) set("NCCL_HOSTID", *hostId);
     const pid_t child = ::fork();
     if (child == 0) {
       if (rank == 0) listener->handDown();

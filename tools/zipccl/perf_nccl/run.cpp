@@ -41,14 +41,18 @@ perf::NcclInfo describe(const NcclLibrary& library, const NcclDevices& devices, 
   perf::NcclInfo info;
   info.version = library.version();
   info.file = library.path();
-  info.device = std::to_string(ranksOfHost) + " x " + devices.name;
+  const bool doShare = isOwnHostId(std::getenv("NCCL_HOSTID"));
+  info.device = doShare ? std::to_string(ranksOfHost) + " ranks share " +
+                              std::to_string(devices.count) + " x " + devices.name
+                        : std::to_string(ranksOfHost) + " x " + devices.name;
   info.areProcesses = areProcesses;
   // What decides on the link, or on how NCCL uses it.
-  for (const char* name :
-       {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_NET", "NCCL_IB_DISABLE",
-        "NCCL_NVLS_ENABLE", "NCCL_ALGO", "NCCL_PROTO", "CUDA_DEVICE_MAX_CONNECTIONS"}) {
+  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_NET",
+                           "NCCL_IB_DISABLE", "NCCL_HOSTID", "NCCL_NVLS_ENABLE", "NCCL_ALGO",
+                           "NCCL_PROTO", "CUDA_DEVICE_MAX_CONNECTIONS"}) {
     const char* const value = std::getenv(name);
-    if (value != nullptr && *value != '\0') info.variables.emplace_back(name, value);
+    if (value == nullptr || *value == '\0' || isOwnHostId(value)) continue;
+    info.variables.emplace_back(name, value);
   }
   return info;
 }
@@ -71,8 +75,9 @@ void openCalls(const NcclLibrary& library, const NcclUniqueId& id, int rank, int
 
 void expectEnoughDevices(int ranks, const NcclDevices& devices) {
   if (ranks <= devices.count || devices.isShared) return;
-  throw UsageError("NCCL wants a device for each rank: there are " + std::to_string(devices.count) +
-                   ", not " + std::to_string(ranks));
+  throw UsageError("NCCL wants a device for each rank of a process: there are " +
+                   std::to_string(devices.count) + ", not " + std::to_string(ranks) +
+                   ". With --processes ranks can share devices");
 }
 
 ExitStatus runThreads(const NcclLibrary& library, const NcclDevices& devices, int ranks,
@@ -166,8 +171,10 @@ ExitStatus runNccl(const Options& options, const std::vector<std::string>& argum
   const NcclLibrary library(options.nccl);
   const NcclDevices devices = findDevices(library);
   const int ranks = options.ranks.value_or(devices.count);
+  if (options.usesProcesses) {
+    return runProcesses(arguments, ranks, devices.isShared ? ranks : devices.count);
+  }
   expectEnoughDevices(ranks, devices);
-  if (options.usesProcesses) return runProcesses(arguments, ranks);
   return runThreads(library, devices, ranks, options, arguments, streams);
 }
 
