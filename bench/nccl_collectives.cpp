@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compressed collectives over a real NCCL against native ones, two processes with a GPU each: every
-// call is checked, and timed in interleaved pairs. One line of JSON for each case. NCCL is loaded
-// at run time; which link it uses its own environment says (NCCL_P2P_DISABLE=1 and so on), what is
-// compressed that of ZipCCL.
+// Compressed collectives over a real NCCL against native ones, two processes with a GPU each, or
+// with --shared both on one, each as a host of its own: every call is checked, and timed in
+// interleaved pairs. One line of JSON for each case. NCCL is loaded at run time; which link it uses
+// its own environment says (NCCL_P2P_DISABLE=1 and so on), what is compressed that of ZipCCL.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -19,6 +19,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -79,6 +80,7 @@ struct Options {
   std::vector<std::string> cases;
   std::vector<std::size_t> megabytes{64};
   int pairs = 15;
+  bool isShared = false;
 };
 
 /// `AllGather:bfloat16:file:tensor`, or `normal` in place of the tensor.
@@ -120,12 +122,15 @@ class Bench {
  public:
   Bench(const Options& options, Shared& shared, int rank)
       : options_(options), shared_(shared), rank_(rank) {
-    check(cudaSetDevice(rank));
+    check(cudaSetDevice(options.isShared ? 0 : rank));
+    // NCCL refuses a second rank of one host on a device.
+    if (options.isShared) ::setenv("NCCL_HOSTID", ("rank-" + std::to_string(rank)).c_str(), 1);
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     check(cudaEventCreate(&start_));
     check(cudaEventCreate(&stop_));
     loadNccl();
     using Clock = std::chrono::steady_clock;
+    const double usedBefore = usedMib();
     const auto before = Clock::now();
     engine_->attach(&api_, &comm_, 1, &attached_);
     if (rank == 0) {
@@ -133,6 +138,8 @@ class Bench {
                    std::chrono::duration<double, std::milli>(Clock::now() - before).count());
     }
     if (attached_ == nullptr) die("not attached");
+    // With what NCCL's own connections take for that.
+    grownMib_ = usedMib() - usedBefore;
   }
 
   void run(const Case& test, std::size_t megabytes) {
@@ -154,6 +161,9 @@ class Bench {
     const auto native = [&] { return runNative(calls[0]); };
     const auto ours = [&] { return engine_->run(calls[1].data(), calls[1].size()); };
     std::size_t wrongBytes = 0;
+    // What NCCL takes for its connections is not ours.
+    static_cast<void>(timed(native));
+    const double usedBefore = usedMib();
     for (int i = 0; i < 3; ++i) {
       check(cudaMemsetAsync(out[0], 0xA5, outBytes, stream_));
       check(cudaMemsetAsync(out[1], 0x5A, outBytes, stream_));
@@ -166,6 +176,7 @@ class Bench {
       }));
       wrongBytes += compare(out[0], out[1], outBytes);
     }
+    grownMib_ += usedMib() - usedBefore;
     std::vector<double> nativeUs, oursUs, ratios;
     for (int i = 0; i < options_.pairs; ++i) {
       const bool isNativeFirst = i % 2 == 0;
@@ -195,6 +206,7 @@ class Bench {
           {"ratioLow", ratios.front()},
           {"ratioHigh", ratios.back()},
           {"nativeGBps", 1e-3 * static_cast<double>(bytes) / median(nativeUs)},
+          {"grownSinceStartMib", grownMib_},
           {"wrongBytes", wrongBytes}};
       std::printf("%s\n", line.dump().c_str());
       std::fflush(stdout);
@@ -210,6 +222,16 @@ class Bench {
   }
 
  private:
+  /// What a rank holds of its device: an equal part of it where ranks share one.
+  [[nodiscard]] double usedMib() {
+    shared_.barrier();
+    std::size_t freeBytes = 0;
+    std::size_t totalBytes = 0;
+    check(cudaMemGetInfo(&freeBytes, &totalBytes));
+    shared_.barrier();
+    return static_cast<double>((totalBytes - freeBytes) >> 20) / (options_.isShared ? kRanks : 1);
+  }
+
   [[nodiscard]] static std::byte* allocate(std::size_t bytes) {
     void* memory = nullptr;
     check(cudaMalloc(&memory, bytes));
@@ -380,6 +402,7 @@ class Bench {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;
+  double grownMib_ = 0.0;  ///< of the device's memory since the start, by what this library did
 };
 
 int runRank(const Options& options, Shared& shared, int rank) {
@@ -396,12 +419,13 @@ int runRank(const Options& options, Shared& shared, int rank) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Compressed collectives over NCCL against native ones, on two GPUs"};
+  CLI::App app{"Compressed collectives over NCCL against native ones, on two GPUs or one"};
   app.add_option("--nccl", options.nccl, "the file libnccl.so.2");
   app.add_option("--data", options.data, "the folder with the sample tensors");
   app.add_option("--link", options.link, "what to call the link in the output");
   app.add_option("--case", options.cases, "KIND:bfloat16|float:TENSOR|normal|random")->required();
   app.add_option("--megabytes", options.megabytes, "bytes a rank")->delimiter(',');
+  app.add_flag("--shared", options.isShared, "both ranks on one GPU, each as a host of its own");
   app.add_option("--pairs", options.pairs, "interleaved pairs");
   CLI11_PARSE(app, argc, argv);
 

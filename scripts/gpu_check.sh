@@ -9,8 +9,11 @@
 # The programs are those of the folder BIN where that is set, those beside this script where it was packed
 # with scripts/gpu_pack.sh, and else they are built for the GPU that is here. Tensors come from the folder DATA
 # (data/). Where NVCOMP names the file libnvcomp.so.6, or it was packed too, the codec is also measured beside
-# nvCOMP. STEPS says what is run ("tests sanitizers benchmarks nccl"). The step nccl needs two GPUs and NCCL: the
-# file that NCCL names, or the one that PyTorch brought; with PyTorch its collectives and training are compared too.
+# nvCOMP. STEPS says what is run ("tests sanitizers benchmarks nccl"). The step nccl needs NCCL: the file that NCCL
+# names, or the one that PyTorch brought; with PyTorch its collectives and training are compared too. On one GPU ranks
+# share it, each as a host of its own that others reach by TCP, and their kernels run at once where CUDA's
+# multi-process service is there (one of its own is started, and ended). That tells bits, hangs and memory, and TCP's
+# speed; NVLink and host memory are then not measured.
 #
 # Status 0 when all was run and nothing failed, 1 when something failed, 2 when nothing failed but something
 # could not be run; what that was stands in the summary.
@@ -74,6 +77,10 @@ for program in "$tests" "$bench" "$framesBench" "$zipccl" "$faulty" "$ncclBench"
     exit 2
   fi
 done
+if ! "$zipccl" --version >/dev/null; then
+  echo "$zipccl does not run" >&2
+  exit 2
+fi
 export ZIPCCL_TEST_DATA_FOLDER=$DATA
 
 summary=$out/summary.txt
@@ -222,7 +229,31 @@ fi
 
 # From a folder in which all names are short: they stand in the JSON files.
 place=$(mktemp -d) || exit 1
-trap 'rm -rf "${place:?}"' EXIT
+
+# Processes that share a GPU take turns of milliseconds, without this service.
+isSharing=
+startSharing() {
+  if [ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] && command -v nvidia-cuda-mps-control >/dev/null; then
+    export CUDA_MPS_PIPE_DIRECTORY=$place/mps CUDA_MPS_LOG_DIRECTORY=$place/mps
+    mkdir -p "$place/mps"
+    if nvidia-cuda-mps-control -d >"$out/mps.log" 2>&1; then
+      isSharing=1
+      return
+    fi
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+  fi
+  note "        no multi-process service was started: unless one runs, ranks that share the GPU take turns"
+}
+stopSharing() {
+  [ -n "$isSharing" ] || return 0
+  isSharing=
+  # Ten seconds for programs that still run.
+  if ! echo "quit -t 10" | timeout 30 nvidia-cuda-mps-control >>"$out/mps.log" 2>&1; then
+    noteFailed "FAILED  the multi-process service did not end; see mps.log"
+  fi
+  unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+trap 'stopSharing; rm -rf "${place:?}"' EXIT
 ln -s "$DATA" "$place/data"
 
 measure() { # name program argument...
@@ -299,6 +330,7 @@ linkVariables() { # link
   case $1 in
     host) echo "NCCL_P2P_DISABLE=1" ;;
     tcp) echo "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_NET=Socket" ;;
+    shared) echo "NCCL_NET=Socket" ;;
   esac
 }
 
@@ -310,6 +342,7 @@ measureNccl() { # name link strategy megabytes
     AllReduce:bfloat16:rs.1.step5 Broadcast:bfloat16:ag.17.step199 AllGather:bfloat16:random; do
     cases+=(--case "$one")
   done
+  [ "$2" != shared ] || cases+=(--shared)
   # shellcheck disable=SC2046 # a list of variables
   env $(linkVariables "$2") NCCL_NVLS_ENABLE=0 ZIPCCL_STRATEGY="$3" \
     ZIPCCL_COLLS=AllGather,AllReduce,AlltoAll,Broadcast,ReduceScatter,SendRecv timeout 120 "$ncclBench" \
@@ -322,11 +355,33 @@ measureNccl() { # name link strategy megabytes
   fi
 }
 
+# Every collective of the command, small and large, each bit checked.
+perfNccl() { # link argument...
+  local link=$1 log status=0 since=$SECONDS one tables
+  shift
+  log=perf_nccl_$link$(printf '%s' "$@" | tr -cd 'a-z0-9').log
+  : >"$out/$log"
+  for one in all_gather all_reduce alltoall broadcast gather reduce_scatter scatter sendrecv router; do
+    local words=("$one")
+    [ "$one" != router ] || words=(alltoall --splits "file:$DATA/fp32.safetensors:router_counts.0.step119")
+    # shellcheck disable=SC2046 # a list of variables
+    env $(linkVariables "$link") NCCL_NVLS_ENABLE=0 timeout 120 "$zipccl" perf "${words[@]}" --transport nccl \
+      --nccl "$nccl" -b 1000 -e 64M -f 40 -n 5 -w 1 "$@" >>"$out/$log" 2>&1 || status=$?
+  done
+  tables=$(grep -c '^# wrong elements: 0$' "$out/$log")
+  if [ "$status" = 0 ] && [ "$tables" = 9 ]; then
+    note "ok      perf over $link $*: $tables tables, every bit right, $((SECONDS - since)) s"
+  else
+    noteFailed "FAILED  perf over $link $*: $tables tables of 9, status $status; see $log"
+  fi
+}
+
+# `variant` tells logs of one script apart.
+variant=
 checkTorch() { # link script argument...
-  local link=$1 script=$2 status=0 log
-  log=$script.$link${CUDA_DEVICE_MAX_CONNECTIONS:+.one_connection}.log
+  local link=$1 script=$2 status=0 log=$2.$1${variant:+.$variant}.log
   shift 2
-  timeout 300 python3 "$torchScripts/$script" --preload "$preload" --link "$link" "$@" >"$out/$log" 2>&1 || status=$?
+  timeout 540 python3 "$torchScripts/$script" --preload "$preload" --link "$link" "$@" >"$out/$log" 2>&1 || status=$?
   if [ "$status" = 0 ]; then
     note "ok      $log: $(tail -n 1 "$out/$log")"
   else
@@ -334,23 +389,73 @@ checkTorch() { # link script argument...
   fi
 }
 
+hasTorch() {
+  python3 -c 'import torch' 2>/dev/null && return
+  noteMissing "NOT RUN: PyTorch is not here"
+  return 1
+}
+
+runNcclOnOneGpu() {
+  noteMissing "NOT RUN: NVLink and host memory between two GPUs, and ranks as threads, need two GPUs"
+  startSharing
+  measureNccl shared_staged shared staged 64
+  measureNccl shared_auto shared auto 1,8,64
+  perfNccl shared --processes --ranks 2
+  perfNccl shared --processes --ranks 4
+  local torch=
+  hasTorch && torch=1
+  if [ -n "$torch" ]; then
+    checkTorch shared torch_check.py --width 1024
+    variant=hundred_steps checkTorch shared torch_check.py --width 1024 --steps 100 --parts fsdp --settings auto
+    local few=(--width 1024 --settings staged --steps 5)
+    variant=four_ranks checkTorch shared torch_check.py --width 1024 --steps 5 --settings auto,staged --ranks 4
+    variant=one_connection CUDA_DEVICE_MAX_CONNECTIONS=1 checkTorch shared torch_check.py "${few[@]}"
+    # Without the others: PyTorch's own all_to_all fails on such communicators (2.11: "operation in progress").
+    variant=nonblocking TORCH_NCCL_USE_COMM_NONBLOCKING=1 checkTorch shared torch_check.py --width 1024 --steps 5 \
+      --settings auto --parts coalesced,groups_and_streams,capture,fsdp,ddp
+    # Ranks that take turns are a hundred times slower.
+    local calls=(--calls 10000)
+    [ -n "$isSharing" ] || calls=(--calls 500)
+    checkTorch shared torch_soak.py "${calls[@]}"
+    variant=four_ranks checkTorch shared torch_soak.py --ranks 4 "${calls[@]}"
+  fi
+  # What a killed process leaves of the service is not what is looked at.
+  stopSharing
+  [ -z "$torch" ] || checkTorch shared torch_faults.py
+}
+
+# As programs see them.
+visibleGpus() {
+  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .
+  else
+    nvidia-smi -L 2>/dev/null | grep -c '^GPU '
+  fi
+}
+
 runNccl() {
-  local nccl=${NCCL:-$(findNccl)} link status
-  if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -lt 2 ] || [ ! -f "$nccl" ]; then
-    noteMissing "NOT RUN: NCCL needs two GPUs and a libnccl.so.2 (set NCCL)"
+  local nccl=${NCCL:-$(findNccl)} devices
+  devices=$(visibleGpus)
+  if [ "$devices" = 0 ] || [ ! -f "$nccl" ]; then
+    noteMissing "NOT RUN: the step nccl needs a GPU and a libnccl.so.2 (set NCCL)"
+    return
+  fi
+  if [ "$devices" = 1 ]; then
+    runNcclOnOneGpu
     return
   fi
   measureNccl host_staged host staged 64,256
   measureNccl host_auto host auto 1,8,64
   measureNccl tcp_auto tcp auto 64
   measureNccl nvlink_auto nvlink auto 1,64,512
-  if ! python3 -c 'import torch' 2>/dev/null; then
-    noteMissing "NOT RUN: PyTorch is not here"
-    return
-  fi
+  perfNccl nvlink --ranks 2
+  perfNccl host --processes --ranks 2
+  hasTorch || return
   checkTorch host torch_check.py
   checkTorch nvlink torch_check.py
-  CUDA_DEVICE_MAX_CONNECTIONS=1 checkTorch host torch_check.py --settings staged
+  variant=one_connection CUDA_DEVICE_MAX_CONNECTIONS=1 checkTorch host torch_check.py --settings staged
+  variant=nonblocking TORCH_NCCL_USE_COMM_NONBLOCKING=1 checkTorch host torch_check.py --settings auto \
+    --parts coalesced,groups_and_streams,capture,fsdp,ddp
   checkTorch host torch_soak.py
   checkTorch tcp torch_soak.py --calls 2000
   checkTorch host torch_faults.py

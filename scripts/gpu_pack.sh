@@ -38,14 +38,14 @@ done
 mkdir "$folder/lib/zipccl"
 strip -o "$folder/lib/zipccl/zipccl" "$buildFolder/lib/zipccl/zipccl"
 # Programs find it in lib/ beside bin/, by the name that they were linked with.
-library=$(find "$buildFolder/lib" -name 'libzipccl.so.?' | head -n 1)
-strip -o "$folder/lib/$(basename "$library")" "$(readlink -f "$library")"
+library=$(objdump -p "$buildFolder/lib/libzipccl.so" | awk '$1 == "SONAME" { print $2 }')
+strip -o "$folder/lib/$library" "$buildFolder/lib/libzipccl.so"
 if [ -n "${NVCOMP:-}" ]; then
   cp "$NVCOMP" "$folder/lib/libnvcomp.so.6"
 fi
 cp data/*.safetensors "$folder/data/"
 strip -o "$folder/lib/libzipccl_preload.so" "$buildFolder/lib/libzipccl_preload.so"
-cp scripts/gpu_check.sh tests/gpu/torch_{check,soak,faults}.py "$folder/"
+cp scripts/gpu_check.sh tests/gpu/torch_{check,soak,faults}.py tests/support/free_port.py "$folder/"
 
 bytes=$(du -sb "$folder" | cut -f 1)
 say "$folder: $((bytes / 1048576)) MiB. On the machine with the GPU: $(basename "$folder")/gpu_check.sh OUT"
