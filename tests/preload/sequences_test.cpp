@@ -294,7 +294,10 @@ TEST_F(Sequences, OfRandomCallsDeliverTheirBits) {
 }
 
 TEST_F(Sequences, OfProcessesDeliverTheirBits) {
-  const std::uint64_t programs = kIsSanitized ? repeats(15, 300) : repeats(60, 3000);
+  // Of 60 programs one time in some hundreds none had a ReduceScatter that can be compressed.
+  constexpr std::uint64_t kEnoughForEveryKind = 250;
+  const std::uint64_t programs =
+      kIsSanitized ? repeats(15, 300) : repeats(kEnoughForEveryKind, 3000);
   const std::string folder = "sequences." + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
   const std::vector<int> ends =
@@ -303,8 +306,8 @@ TEST_F(Sequences, OfProcessesDeliverTheirBits) {
                        "ZIPCCL_STATS=" + folder + "/%r.json", "FAKE_NCCL_TIME_LIMIT_MS=60000"},
                       std::chrono::seconds(900));
   EXPECT_EQ(ends, std::vector<int>(kRanks, 0)) << "exit status * 256";
-  // Calls of every kind did go compressed. Fewer programs need not have one that can be.
-  for (int rank = 0; rank < kRanks && programs >= 60; ++rank) {
+  // Calls of every kind did go compressed.
+  for (int rank = 0; rank < kRanks && programs >= kEnoughForEveryKind; ++rank) {
     std::ifstream file(folder + "/" + std::to_string(rank) + ".json");
     const nlohmann::json counts = nlohmann::json::parse(file, nullptr, false);
     ASSERT_FALSE(counts.is_discarded()) << "no statistics of rank " << rank;

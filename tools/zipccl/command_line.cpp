@@ -9,11 +9,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <optional>
 #include <ostream>
 #include <string_view>
+#include <thread>
 
 #include "inspect/command.hpp"
 #include "perf/command.hpp"
@@ -87,7 +89,7 @@ ExitStatus run(const std::vector<std::string>& arguments, const perf::Streams& s
     if (isFirstProcess()) static_cast<void>(app.exit(answer, streams.out, streams.error));
     return streams.out.flush() ? ExitStatus::kSuccess : ExitStatus::kFailure;
   } catch (const CLI::ParseError& error) {
-    if (!isFirstProcess()) return ExitStatus::kUsage;
+    if (!isFirstProcess()) throw SilentExit(ExitStatus::kUsage);
     return endUsage(app, error.what(), streams.error);
   } catch (const UsageError& error) {
     return endUsage(app, error.what(), streams.error);
@@ -101,6 +103,9 @@ ExitStatus runCommandLine(const std::vector<std::string>& arguments,
   try {
     return run(arguments, streams);
   } catch (const SilentExit& exit) {
+    // Launchers end all processes of a job when the first ends with an error, also the one that has
+    // yet to say what happened.
+    std::this_thread::sleep_for(std::chrono::seconds(1));
     return exit.status();
   } catch (const std::bad_alloc&) {
     streams.error << "zipccl: out of memory\n";
