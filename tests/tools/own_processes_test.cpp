@@ -43,7 +43,11 @@ ExitStatus runRanks(const char* form, int ranks, int devices) {
   const ExitStatus status =
       runProcesses({"tools_test", "--gtest_filter=OwnProcesses.FindThemselvesInTheirEnvironment"},
                    ranks, devices);
-  ::unsetenv(kForm);
+  // What a launcher sets is not for other tests of this process.
+  for (const char* name : {kForm, "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+                           "MASTER_ADDR", "MASTER_PORT", "NCCL_HOSTID"}) {
+    ::unsetenv(name);
+  }
   return status;
 }
 
